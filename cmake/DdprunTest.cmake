@@ -59,12 +59,13 @@ function(ddprun_test name)
 endfunction()
 
 # ddprun_run_test(FILE.py LABEL label [TIMEOUT seconds] [PYTHON python3] [QUARTERS n] [COST seconds]
-#                 [WHOLE])
+#                 [AT_ONCE n] [WHOLE])
 # One Python file of tests that start the real binaries; python3's standard library is all it needs,
 # unless PYTHON names another one. COST: about how long it takes, so that the long ones begin first.
+# AT_ONCE: so many of its tests side by side; for those that mostly wait.
 # WHOLE: too slow for each run, it takes part with ctest -C whole.
 function(ddprun_run_test file)
-  cmake_parse_arguments(T "WHOLE" "LABEL;TIMEOUT;PYTHON;QUARTERS;COST" "" ${ARGN})
+  cmake_parse_arguments(T "WHOLE" "LABEL;TIMEOUT;PYTHON;QUARTERS;COST;AT_ONCE" "" ${ARGN})
   if(T_UNPARSED_ARGUMENTS)
     message(FATAL_ERROR "a test has no ${T_UNPARSED_ARGUMENTS} (cmake/DdprunTest.cmake)")
   endif()
@@ -77,6 +78,9 @@ function(ddprun_run_test file)
   if(NOT T_COST)
     set(T_COST 10)
   endif()
+  if(NOT T_AT_ONCE)
+    set(T_AT_ONCE 1)
+  endif()
   if(NOT T_PYTHON)
     set(T_PYTHON ${Python3_EXECUTABLE})
   endif()
@@ -86,7 +90,10 @@ function(ddprun_run_test file)
     set(when CONFIGURATIONS whole)
   endif()
   ddprun_only_test(${name})
-  add_test(NAME ${name} COMMAND ${T_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/${file} ${when})
+  add_test(NAME ${name}
+           COMMAND ${T_PYTHON} -B ${PROJECT_SOURCE_DIR}/tests/support/run.py --at-once=${T_AT_ONCE}
+                   ${CMAKE_CURRENT_SOURCE_DIR}/${file}
+           ${when})
   set(binaries "DDPRUN=$<TARGET_FILE:ddprun>" "DDPRUN_FAKE_WORKER=$<TARGET_FILE:fake_worker>"
                "DDPRUN_HOLD_CALLS=$<TARGET_FILE:hold_calls>")
   if(TARGET ddprun-train)

@@ -3,7 +3,6 @@
 import os
 import pathlib
 import sys
-import unittest
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "packages"))
 
@@ -26,7 +25,3 @@ class Every(Pythons):
 
 for one in VERSIONS:
     setattr(Every, f"test_python_{one.replace('.', '_')}", lambda self, version=one: self.every_test_of_the_package(version))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -31,7 +31,8 @@ class Torches(unittest.TestCase):
     def check(self, python, version):
         said = run(python, "-W", "ignore", "-c", "import torch; print(torch.__version__)", limit=300).stdout
         self.assertTrue(said.startswith(version), said)
-        done = run(python, "-B", os.path.join(ROOT, "tests", "torch", "programs_test.py"), limit=1500, OLD_TORCH="1")
+        tests = [os.path.join(ROOT, "tests", *name) for name in (("support", "run.py"), ("torch", "programs_test.py"))]
+        done = run(python, "-B", *tests, limit=1500, OLD_TORCH="1")
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertNotIn("skipped", done.stdout)
 
@@ -40,7 +41,3 @@ class Torches(unittest.TestCase):
         for version, python in old_torches().items():
             with self.subTest(version=version):
                 self.check(python, version)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -92,7 +92,3 @@ class Cited(unittest.TestCase):
         self.assertEqual(references.signature(ast.parse(source_of).body[0], "ddprun.f"),
                          "ddprun.f(\n    one: 'Union[str, os.PathLike[str]]',\n"
                          "    two: 'Callable[[int, str], Dict[str, List[int]]]'=g(1, 2),\n)")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -2,14 +2,11 @@
 
 import json
 import os
-import sys
 import unittest
 from pathlib import Path
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import free_endpoint  # noqa: E402
-from tutorials import ROOT, PageTest  # noqa: E402
+from ddprun_runs import free_endpoint
+from tutorials import ROOT, PageTest
 
 FRAMEWORKS, MORE, TORCHTITAN = (
     os.environ.get(name, "") for name in ("DDPRUN_FRAMEWORKS", "DDPRUN_MORE_FRAMEWORKS", "DDPRUN_TORCHTITAN"))
@@ -45,7 +42,3 @@ class Frameworks(PageTest):
         program = os.path.join(ROOT, "tests/torch/programs/torchtitan_on_cpu.py")
         small = f"{program} --training.seq_len=64 --training.local_batch_size=2"
         self.assertEqual(self.play("frameworks.md", since="## torchtitan", instead=[("-m torchtitan.train", small)]), [0])
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -13,7 +13,6 @@ import threading
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
 ROOT = os.path.join(HERE, "..", "..")
 sys.path.insert(0, os.path.join(ROOT, "scripts/docs"))
@@ -183,7 +182,3 @@ class Site(unittest.TestCase):
         self.assertNotEqual(built.returncode, 0)
         for wrong in ("no-page.md", "#no-heading", "no_file.h"):
             self.assertRegex(built.stderr, f"WARNING.*{wrong}")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -1,16 +1,10 @@
 """The tutorials do what they say (tests/support/tutorials.py)."""
 
-import os
 import re
-import sys
-import unittest
 from pathlib import Path
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import free_endpoint  # noqa: E402
-from tutorials import ROOT, PageTest  # noqa: E402
+from ddprun_runs import free_endpoint
+from tutorials import ROOT, PageTest
 
 
 class Tutorials(PageTest):
@@ -29,7 +23,3 @@ class Tutorials(PageTest):
     def test_elastic_run(self):
         self.environment["DDPRUN_RDZV_ENDPOINT"] = free_endpoint()  # Else other tests may have the default port.
         self.assertEqual(self.play("elastic-run.md"), [130, 143, 137])
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=3)

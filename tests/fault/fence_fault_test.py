@@ -6,11 +6,8 @@ import signal
 import sys
 import textwrap
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, kill_all, lease, read_text  # noqa: E402
-from tcp_proxy import TcpProxy  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, kill_all, lease, read_text
+from tcp_proxy import TcpProxy
 
 # Speaks to the store of its generation, says so, and once more when it is asked to.
 STORE_CLIENT = textwrap.dedent("""
@@ -118,7 +115,3 @@ class Fences(DdprunTest):
         self.assertEqual(first.wait(), 0, first.all() + sleeper.all())
         sleeper.signal(signal.SIGTERM)  # The server has gone, perhaps before it was back.
         sleeper.wait()
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=2)

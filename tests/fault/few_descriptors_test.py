@@ -1,17 +1,12 @@
 """A server with few descriptors (ulimit -n): the number of served connections is bounded, and the
 others are not read."""
 
-import os
 import re
 import shutil
 import socket
 import struct
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest
 
 DESCRIPTORS = 256
 CLIENTS = 400
@@ -117,7 +112,3 @@ class TooFew(DdprunTest):
     def test_a_limit_that_may_be_raised_is(self):
         run = self.limited(10, 64, FAKE_WORKER, "--env-file=" + self.path("there"))
         self.assertEqual(run.wait(), 0, run.all())
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=3)

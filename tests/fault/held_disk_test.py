@@ -6,12 +6,8 @@ import re
 import signal
 import socket
 import struct
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, command_of, held_calls, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, command_of, held_calls, read_text
 
 
 class HeldDisk(DdprunTest):
@@ -251,7 +247,3 @@ class HeldDisk(DdprunTest):
         run.signal(signal.SIGKILL)
         run.wait()
         self.assert_gone(10)
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

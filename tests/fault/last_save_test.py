@@ -4,10 +4,7 @@ import os
 import sys
 import time
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import DdprunTest  # noqa: E402
+from ddprun_runs import DdprunTest
 
 TWO = "--nproc-per-node=2"
 STOP_GRACE = 5  # Seconds from TERM to KILL after a failure, of workers that do nothing.
@@ -121,7 +118,3 @@ class LastSave(DdprunTest):
                                         wrapper=wrapper)
                 self.ends(run)
                 self.assertNotIn("did not end in time", run.err())
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

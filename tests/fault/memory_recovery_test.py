@@ -10,10 +10,7 @@ import re
 import signal
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import TRAIN, DdprunTest, read_bytes  # noqa: E402
+from ddprun_runs import TRAIN, DdprunTest, read_bytes
 
 KILLS = int(os.environ.get("DDPRUN_MEMORY_KILLS", "6"))
 SEED = int(os.environ.get("DDPRUN_SEED", "1"))
@@ -139,7 +136,3 @@ class MemoryRecovery(DdprunTest):
         self.wait_for(lambda: newest() > step, run, limit=LIMIT)
         run.signal(signal.SIGTERM)
         run.wait(LIMIT)
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=2)

@@ -2,13 +2,9 @@
 
 import os
 import signal
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, LATE, DdprunTest, eventually, lease  # noqa: E402
-from tcp_proxy import TcpProxy  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, LATE, DdprunTest, eventually, lease
+from tcp_proxy import TcpProxy
 
 
 class Network(DdprunTest):
@@ -68,7 +64,3 @@ class Network(DdprunTest):
         self.let_them_end()
         for node in self.nodes:
             self.assertEqual(node.generations(), [first], node.all())
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=2)

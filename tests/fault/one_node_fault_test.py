@@ -4,12 +4,8 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text
 
 TWO = "--nproc-per-node=2"
 # Children in the worker's session and in one of their own; nothing but SIGKILL ends any of them.
@@ -156,7 +152,3 @@ class NothingIsLeft(DdprunTest):
                  executable=shutil.which("prlimit"))
         self.ask("--fsize=2048:2048", DDPRUN, "--no-python", "/bin/sh", "-c", f"exec yes > {self.path('full')}",
                  executable=shutil.which("prlimit"), expect=128 + signal.SIGXFSZ)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

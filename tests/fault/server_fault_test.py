@@ -2,12 +2,8 @@
 
 import os
 import signal
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, lease  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, lease
 
 
 class ServerFault(DdprunTest):
@@ -117,7 +113,3 @@ class ServerFault(DdprunTest):
         os.rename(self.path("away"), self.state)
         self.wait_for_text(self.server, "can be written again")
         self.terminate(self.server)
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

@@ -9,15 +9,11 @@ import resource
 import signal
 import socket
 import subprocess
-import sys
 import termios
 import threading
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, held_calls, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, eventually, held_calls, read_text
 
 
 class FullPipe:
@@ -240,7 +236,3 @@ class NoMemory(DdprunTest):
         self.wait_for(gone, server)
         self.assertEqual(server.wait(), 70, server.all())
         self.assertIn("ddprun rendezvous | error: out of memory (std::bad_alloc): ddprun ends with 70", server.err())
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

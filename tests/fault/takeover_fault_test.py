@@ -7,14 +7,10 @@ import json
 import os
 import re
 import signal
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from certificates import Certificates  # noqa: E402
-from ddprun_runs import FAKE_WORKER, read_text, run_in_report  # noqa: E402
-from machines import LIMIT, MachinesTest  # noqa: E402
+from certificates import Certificates
+from ddprun_runs import FAKE_WORKER, read_text, run_in_report
+from machines import LIMIT, MachinesTest
 
 CLOSED = "this node's server died with its agent: closed its claim"
 
@@ -133,7 +129,3 @@ class Takeover(MachinesTest):
         self.end()
         for node in self.nodes:
             self.assertEqual(node.generations(), [generation], self.all())
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

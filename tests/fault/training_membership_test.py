@@ -2,13 +2,9 @@
 
 import os
 import signal
-import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import TRAIN, DdprunTest  # noqa: E402
-from sample_audit import audit_samples  # noqa: E402
+from ddprun_runs import TRAIN, DdprunTest
+from sample_audit import audit_samples
 
 SAMPLES, EPOCHS, BATCH = 60000, 4, 32
 LIMIT = 120
@@ -41,7 +37,3 @@ class TrainingMembership(DdprunTest):
         self.assertEqual(audit.steps_taken, EPOCHS * SAMPLES // BATCH, "a step was taken twice")
         for epoch in range(EPOCHS):
             self.assertEqual(sorted(audit.epochs[epoch]), list(range(SAMPLES)), f"epoch {epoch}")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -3,13 +3,9 @@
 import http.server
 import os
 import socket
-import sys
 import threading
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, DdprunTest  # noqa: E402
+from ddprun_runs import FAKE_WORKER, DdprunTest
 
 USAGE, UNAVAILABLE = 2, 69
 
@@ -206,7 +202,3 @@ class Network(DdprunTest):
         self.wait_for_text(second, "waiting until this node's earlier agent or its workers are gone")
         for run in (second, first):
             self.terminate(run)
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

@@ -4,15 +4,11 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from bridge_network import BridgeNetwork  # noqa: E402
-from ddprun_runs import DdprunTest, read_text  # noqa: E402
-from networks import namespaces_work  # noqa: E402
+from bridge_network import BridgeNetwork
+from ddprun_runs import DdprunTest, read_text
+from networks import namespaces_work
 
 DRIVER = os.environ.get("FAKE_NVML_LIBRARY", "")
 NODES = 4
@@ -138,7 +134,3 @@ class Nodes(Machine):
             self.assertEqual(run.wait(), 137, run.all())
             self.assertIn("the run failed: rank 1 ", run.err())
             self.assertEqual(run.out(), "")
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

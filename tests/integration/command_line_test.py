@@ -8,7 +8,6 @@ import shutil
 import socket
 import subprocess
 import sys
-import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [os.path.join(HERE, "..", "support"), os.path.join(HERE, "..", "..", "scripts/docs")]
@@ -256,7 +255,3 @@ class Installed(DdprunTest):
         self.ask("--version", executable=os.path.join(prefix, "bin/ddprun"))
         with open(os.path.join(prefix, "share/bash-completion/completions/ddprun")) as file:
             self.assertIn("complete -F _ddprun ddprun", file.read())
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

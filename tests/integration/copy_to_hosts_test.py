@@ -6,13 +6,9 @@ import os
 import re
 import shlex
 import shutil
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import DDPRUN, read_bytes  # noqa: E402
-from fake_hosts import HostsTest  # noqa: E402
+from ddprun_runs import DDPRUN, read_bytes
+from fake_hosts import HostsTest
 
 SCRIPT = "import os, sys\nprint('rank', os.environ['RANK'], __file__, sys.argv[1:], oct(os.umask(0o22)), os.getcwd())\n"
 
@@ -144,7 +140,3 @@ for kept in {self.path("home")}/.cache/ddprun/copies/*; do cp -n {self.path("awa
     def test_without_hosts(self):
         self.assertIn("--copy needs --hosts or --hostfile",
                       self.ask("--copy", "true", expect=2).err())
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

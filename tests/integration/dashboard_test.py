@@ -4,13 +4,10 @@ import json
 import os
 import re
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import FAKE_WORKER, DdprunTest  # noqa: E402
-from watching_test import PROMTOOL  # noqa: E402
+from ddprun_runs import FAKE_WORKER, DdprunTest
+from watching_test import PROMTOOL
 
 ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 # Grafana's own settings.
@@ -110,7 +107,3 @@ class Shown(DdprunTest):
                                   "values": f"{value}+0x60"} for name, labels, value in series],
                 "promql_expr_test": tests}]}))
 
-
-
-if __name__ == "__main__":
-    unittest.main()

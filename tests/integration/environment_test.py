@@ -3,11 +3,8 @@
 import os
 import shutil
 import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import DDPRUN, DdprunTest  # noqa: E402
+from ddprun_runs import DDPRUN, DdprunTest
 
 SAY = "echo inner $RANK of $WORLD_SIZE"
 JOB = {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2", "SLURM_NNODES": "2", "SLURM_JOB_NODELIST": "n[0-1]",
@@ -122,7 +119,3 @@ class WhichPython(DdprunTest):
         link = os.path.join(venv, "torchrun")
         os.symlink(system, link)
         self.assertEqual(self.ran_by(link, "train.py", self.folder("other", "python3")), "venv")
-
-
-if __name__ == "__main__":
-    unittest.main()

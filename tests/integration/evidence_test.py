@@ -5,13 +5,10 @@ import json
 import os
 import signal
 import subprocess
-import sys
 import tarfile
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import (  # noqa: E402
+from ddprun_runs import (
     DDPRUN, FAKE_WORKER, HELLO, HOLD_CALLS, LIMIT, DdprunTest, held_calls, read_text)
 
 STEPS = ("--notify=READY=1\nPHASE=train", "--step-ms=10", "--steps=100000")
@@ -126,7 +123,3 @@ class Packed(Evidence):
             for bytes_ in self.packed(self.path("here", f"{i}.tar.gz")).values():
                 self.assertLessEqual(len(bytes_), 16 << 20)
         self.terminate(run)
-
-
-if __name__ == "__main__":
-    unittest.main()

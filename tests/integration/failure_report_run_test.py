@@ -4,11 +4,8 @@ import json
 import os
 import subprocess
 import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest, read_text
 
 TWO = "--nproc-per-node=2"
 # The file that @record writes; the worker then fails like any other.
@@ -114,7 +111,3 @@ class OtherNodes(DdprunTest):
             self.assertEqual((message["message"], message["extraInfo"]["py_callstack"],
                               message["errorCode"]), ("ValueError: boom", CALLSTACK, 7))
             self.assertRegex(message["extraInfo"]["timestamp"], r"^\d{10}$")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -4,13 +4,9 @@ import glob
 import json
 import os
 import resource
-import sys
 import tarfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, read_text
 
 # Rank 1 stops at step 5, the others at 8.
 LAG = ("--notify=READY=1", "--on-rank=1", "--steps=5", "--hang", "--always", "--steps=8", "--hang")
@@ -182,7 +178,3 @@ class Hangs(DdprunTest):
                 self.assertRegex(asked.out(), words)
                 held.signal(9)
                 held.wait()
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

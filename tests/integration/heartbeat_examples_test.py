@@ -54,7 +54,3 @@ class Examples(unittest.TestCase):
         subprocess.run([os.environ.get("CXX", "c++"), "-std=c++17", "-Wall", "-Werror", "-o", program,
                         os.path.join(EXAMPLES, "heartbeat.cc")], check=True, timeout=120)
         self.check(program)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -2,11 +2,8 @@
 
 import os
 import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import DdprunTest, read_text  # noqa: E402
+from ddprun_runs import DdprunTest, read_text
 
 # In its first generation it leaves FIFOs without writers and readers where the agent looks
 # for its files, and fails; then it waits.
@@ -56,7 +53,3 @@ class Held(DdprunTest):
         run = self.run_ddprun("--standalone", sys.executable, "-c", RECORDS, expect=3,
                               environment={"TORCHELASTIC_ERROR_FILE": self.path("fifo")})
         self.assertIn("FAILED", run.err())
-
-
-if __name__ == "__main__":
-    unittest.main()

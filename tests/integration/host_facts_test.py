@@ -1,14 +1,9 @@
 """ddprun's own facts of each node's GPUs (--host-check): with a driver that is made up."""
 
 import os
-import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_nodes import MeetingNodes  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, read_text  # noqa: E402
+from ddprun_nodes import MeetingNodes
+from ddprun_runs import FAKE_WORKER, HELLO, read_text
 
 DRIVER = os.environ.get("FAKE_NVML_LIBRARY", "")
 WELL = "count 2"
@@ -110,7 +105,3 @@ class OneNode(Machines):
         self.assertEqual(facts["gpu0"], {"name": "gpu0", "value": "3 uncorrected memory errors", "bad": True})
         open(self.go, "w").close()
         self.assertEqual(run.wait(), 0, run.all())
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=2)

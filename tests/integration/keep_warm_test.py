@@ -8,10 +8,7 @@ import socket
 import subprocess
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import DDPRUN, DdprunTest, eventually, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, DdprunTest, eventually, read_text
 
 SAY = """
 import json, os, signal, sys
@@ -293,7 +290,3 @@ class KeepWarm(DdprunTest):
     def test_a_variable_of_its_name_is_no_launch(self):
         run = self.ask("--nproc-per-node=1", "--no-python", "true", environment={"DDPRUN_KEPT": "x 3 4 5"})
         self.assertNotIn("KEPT", run.err())
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

@@ -5,11 +5,8 @@ import os
 import re
 import subprocess
 import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import DdprunTest  # noqa: E402
+from ddprun_runs import DdprunTest
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
 TWO = "--nproc-per-node=2"
@@ -99,7 +96,3 @@ print("found", os.environ.get("LISTEN_FDS", "0"), flush=True)
 
     def ddprun(self):
         return os.environ["DDPRUN"]
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

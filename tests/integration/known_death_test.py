@@ -10,10 +10,7 @@ import signal
 import sys
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
-
-from ddprun_runs import TRAIN, DdprunTest, read_text  # noqa: E402
+from ddprun_runs import TRAIN, DdprunTest, read_text
 
 PTRACE_SEIZE = 0x4206
 # Rank 0 says that it was asked to end, and ends.
@@ -81,7 +78,3 @@ class KnownDeath(DdprunTest):
             pid = self.wait_for(lambda: next(iter(self.trainers()), None), run)
             self.wait_for(lambda at=pid: "ddprun-life" in read_text(f"/proc/{at}/maps"), run)
             self.terminate(run)
-
-
-if __name__ == "__main__":
-    unittest.main()

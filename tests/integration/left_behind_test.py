@@ -5,9 +5,7 @@ import re
 import signal
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-import side_by_side  # noqa: E402
-from ddprun_runs import DdprunTest, read_text  # noqa: E402
+from ddprun_runs import DdprunTest, read_text
 
 # Makes a segment named after its rank, with a helper process that has it open too, and ends as its attempt is to
 # end once both ranks are so far.
@@ -183,7 +181,3 @@ class Processes(DdprunTest):
         self.wait_for_text(run, "waiting up to")
         self.terminate(run, 0)
         self.assertEqual(self.mark.living(), [], run.all())
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

@@ -4,13 +4,9 @@ import json
 import os
 import re
 import signal
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_asks import Asks  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO  # noqa: E402
+from ddprun_asks import Asks
+from ddprun_runs import FAKE_WORKER, HELLO
 
 
 class Nodes(Asks):
@@ -72,7 +68,3 @@ class Nodes(Asks):
         self.wait_for(lambda: follower.out().count("went on") >= 2, follower, *nodes, limit=60)
         told = re.findall(r"\[r\d \S+\] worker .*", follower.out())
         self.assertEqual(len(set(told)), len(told), follower.out())
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

@@ -4,13 +4,9 @@ import json
 import os
 import re
 import signal
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_asks import Asks  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, read_text  # noqa: E402
+from ddprun_asks import Asks
+from ddprun_runs import FAKE_WORKER, HELLO, read_text
 
 
 class OneNode(Asks):
@@ -240,7 +236,3 @@ class Orders(Asks):
         self.ask("stop", "--soon")
         self.assertEqual(run.wait(), 75, run.all())
         self.assertIn("an operator asked the run to save and end", run.err())
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

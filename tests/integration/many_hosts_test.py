@@ -6,12 +6,9 @@ import signal
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import (  # noqa: E402
+from ddprun_runs import (
     FAKE_WORKER, HELLO, HOLD_CALLS, command_of, eventually, held_calls, read_bytes, read_text)
-from fake_hosts import HostsTest  # noqa: E402
+from fake_hosts import HostsTest
 
 REFUSED = "echo 'ssh: connect to host {} port 22: Connection refused' >&2; exit 255"
 
@@ -294,7 +291,3 @@ class BadInput(HostsTest):
                                   env=self.environment, timeout=30, check=False)
         self.assertEqual(done.returncode, 2)
         self.assertIn(b"has no order of `ddprun --hosts` of this release", done.stderr)
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

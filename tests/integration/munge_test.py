@@ -6,15 +6,11 @@ MUNGE is a made-up one; tests/slurm has the real one.
 
 import os
 import signal
-import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from bridge_network import BridgeNetwork  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
-from networks import namespaces_work  # noqa: E402
+from bridge_network import BridgeNetwork
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text
+from networks import namespaces_work
 
 FAKE_MUNGE = os.environ.get("FAKE_MUNGE", "")
 ANOTHER_USER = "4711"
@@ -147,7 +143,3 @@ class Munge(MungeTest):
         token = {"DDPRUN_TOKEN": "0123456789abcdef"}
         self.end(*[self.node(rank, environment=token) for rank in range(2)])
         self.assertEqual(os.listdir(self.path("munge")), [])
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=2)

@@ -2,12 +2,8 @@
 
 import os
 import subprocess
-import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest
 
 CHECKS = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "node-check"))
 
@@ -53,7 +49,3 @@ class Checks(DdprunTest):
         self.assertEqual(len(self.run_ddprun(f"--node-check={both} 0", FAKE_WORKER, HELLO).workers()), 1)
         run = self.run_ddprun(f"--node-check={both} 1000000", FAKE_WORKER, HELLO, expect=69)
         self.assertRegex(run.err(), r"is refused by its node check: \d+ GiB of memory are available, less than 1000000")
-
-
-if __name__ == "__main__":
-    unittest.main()

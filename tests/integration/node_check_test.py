@@ -2,15 +2,11 @@
 
 import os
 import signal
-import sys
 import time
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_asks import Asks  # noqa: E402
-from ddprun_nodes import MeetingNodes  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, command_of, eventually, read_text  # noqa: E402
+from ddprun_asks import Asks
+from ddprun_nodes import MeetingNodes
+from ddprun_runs import FAKE_WORKER, HELLO, command_of, eventually, read_text
 
 # Refuses where a file says why; each request is noted.
 CHECK = 'echo "$DDPRUN_CHECK_CAUSE" >> "$NOTES"; if test -e "$WHY"; then cat "$WHY"; exit 1; fi'
@@ -134,7 +130,3 @@ class OneNode(Asks):
         open(self.path("pass"), "w").close()
         self.assertEqual(run.wait(), 0, run.all())
         self.assertTrue(eventually(run.workers))
-
-
-if __name__ == "__main__":
-    unittest.main()

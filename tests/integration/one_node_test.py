@@ -6,7 +6,6 @@ import shutil
 import socket
 import signal
 import sys
-import unittest
 
 SUPPORT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support")
 sys.path.insert(0, SUPPORT)
@@ -125,7 +124,3 @@ class OldKernel(DdprunTest):
             os.kill(workers[0], signal.SIGKILL)
             self.wait_for_workers(run, 2, 2)
             self.terminate(run)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -5,12 +5,9 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text
 
 TWO = "--nproc-per-node=2"
 
@@ -199,7 +196,3 @@ class Output(DdprunTest):
         self.assertIn("No space left on device; ddprun drops it", err)
         self.assertEqual(err.count("\n"), 1, "said once")
         self.assertTrue(all(os.path.exists(self.path(f"done.{r}")) for r in (0, 1)))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

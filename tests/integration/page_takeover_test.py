@@ -2,23 +2,17 @@
 real browser (Debian's Chromium, headless)."""
 
 import http.server
-import os
 import re
 import subprocess
-import sys
 import threading
-import unittest
 import urllib.error
 import urllib.request
 
 from selenium.webdriver.common.by import By
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
-
-from browser import BrowserTest  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT  # noqa: E402
-from machines import MachinesTest  # noqa: E402
+from browser import BrowserTest
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT
+from machines import MachinesTest
 
 LISTEN = "--http-listen=127.0.0.1:0"
 STEPS = ("--notify=READY=1\nPHASE=train", "--step-ms=100", "--steps=100000")
@@ -113,7 +107,3 @@ class PageTakeover(MachinesTest, BrowserTest):
         self.assertRegex(other.asked[0], rf"^/api/proof\?run={self.run_id} [0-9a-f]{{32}}$")
         self.shows("state", "RUNNING")
         self.terminate(node)
-
-
-if __name__ == "__main__":
-    unittest.main()

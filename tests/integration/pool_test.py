@@ -5,15 +5,11 @@ import re
 import select
 import signal
 import socket
-import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import (  # noqa: E402
+from ddprun_runs import (
     DDPRUN, FAKE_WORKER, HELLO, HOLD_CALLS, DdprunTest, command_of, held_calls, read_bytes, read_text)
-from tcp_proxy import TcpProxy  # noqa: E402
+from tcp_proxy import TcpProxy
 
 
 class PoolTest(DdprunTest):
@@ -455,7 +451,3 @@ class PoolTest(DdprunTest):
         self.assertIn("--detach needs --pool", self.ask("--detach", "x.py", expect=2).err())
         self.assertIn("no pool given", self.ask("daemon", expect=2).err())
         self.assertIn("must be one word", self.ask("daemon", "--pool=h:1", "--name=a\tb", expect=2).err())
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

@@ -6,10 +6,7 @@ import re
 import signal
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import DdprunTest, children_of, command_of, read_text  # noqa: E402
+from ddprun_runs import DdprunTest, children_of, command_of, read_text
 
 TWO = "--nproc-per-node=2"
 # A torch of a few lines: it has a library of that name in its memory, and is loud.
@@ -163,7 +160,3 @@ class PreloadAuto(DdprunTest):
         os.kill(first, signal.SIGKILL)
         self.wait_for(lambda: set(preload_process()) - {first}, run)
         self.restart(run)
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

@@ -5,12 +5,8 @@ start.
 tests/torch/preload_equal_torch_test.py does the same with torch.
 """
 
-import os
 import re
 import sys
-import unittest
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
 
 from preload_equal import EqualTest  # noqa: E402
 
@@ -198,7 +194,3 @@ class PreloadEqual(EqualTest):
         said = re.findall("not used: .*", run.err())
         if "did not answer within" not in run.err():
             self.assertEqual(said, ["not used: the program changes the variable SET before it imports tree. Restarts will be slower [preload-not-used]"])
-
-
-if __name__ == "__main__":
-    unittest.main()

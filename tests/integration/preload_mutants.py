@@ -11,6 +11,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+RUNNER = os.path.join(HERE, "..", "support", "run.py")
 DDPRUN = os.environ["DDPRUN"]
 MUTANTS = {
     "modules stay": ("del self.modules[name]\n        self.spaces", "pass\n        self.spaces"),
@@ -94,7 +95,7 @@ def main():
                 file.write(whole.replace(text, first + b" " * (len(text) - len(other)) + line + rest))
             os.chmod(mutant, 0o755)
             test = "preload_test.py" if name in WATCH_MUTANTS else "preload_equal_test.py"
-            done = subprocess.run([sys.executable, os.path.join(HERE, test), "-f"], check=False,
+            done = subprocess.run([sys.executable, RUNNER, os.path.join(HERE, test), "-f"], check=False,
                                   env={**os.environ, "DDPRUN": mutant}, capture_output=True, text=True)
         print(f"{name}: {'found' if done.returncode else 'SURVIVED'}", flush=True)
         survived += [] if done.returncode else [name]

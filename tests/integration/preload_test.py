@@ -7,10 +7,7 @@ import signal
 import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import DdprunTest, read_text  # noqa: E402
+from ddprun_runs import DdprunTest, read_text
 
 TWO = "--nproc-per-node=2"
 SAY = """
@@ -396,7 +393,3 @@ sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
         for rank in "01":  # Each wrote into the file that its first argument names.
             [worker] = map(json.loads, read_text(self.path("--local-rank=" + rank)).splitlines())
             self.assertEqual(worker["argv"], [self.path("say.py"), "--local-rank=" + rank, self.path("said")])
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=3)

@@ -3,12 +3,8 @@
 import os
 import pathlib
 import re
-import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import DdprunTest  # noqa: E402
+from ddprun_runs import DdprunTest
 
 # A step, a bar, a line without an end, and what is no progress; to both streams, with all bytes.
 PRINTS = r"""
@@ -82,7 +78,3 @@ touch again; wait_for go; echo 'step: 2'; wait_for end
                               "--no-python", "/bin/bash", "-c", STEPS, expect=124)
         self.assertIn("no step printed for 1.0 s (all 2 ranks are at step 7; which of them is to blame is unknown)",
                       run.err())
-
-
-if __name__ == "__main__":
-    unittest.main()

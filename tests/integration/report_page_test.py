@@ -6,16 +6,12 @@ PAGE_SHOTS=DIRECTORY keeps screenshots there.
 import os
 import re
 import subprocess
-import sys
 import tarfile
-import unittest
 
 from selenium.webdriver.common.by import By
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from browser import DARK, BrowserTest  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, eventually, page_data  # noqa: E402
+from browser import DARK, BrowserTest
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT, eventually, page_data
 
 HOSTILE = "</script><script>document.title='taken'</script><!--<script>"
 STEPS = ("--notify=READY=1\nPHASE=<img src=x onerror=alert(1)>", "--step-ms=10")
@@ -131,7 +127,3 @@ class Report(BrowserTest):
         self.assertLess(max(int(n) for n in re.findall(r"\d+", color)[:3]), 60, color)
         self.shot("report-dark.png")
         self.chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -113,7 +113,3 @@ class Portable(unittest.TestCase):
                 content = file.read()
             for place in (ROOT, os.path.realpath(BUILD), home if len(home) > 1 else ROOT):
                 self.assertNotIn(place.encode(), content, f"{name} names {place}")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

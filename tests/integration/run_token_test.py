@@ -3,12 +3,8 @@
 import fcntl
 import os
 import re
-import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import FAKE_WORKER, DdprunTest, read_text  # noqa: E402
+from ddprun_runs import FAKE_WORKER, DdprunTest, read_text
 
 
 class RunToken(DdprunTest):
@@ -128,7 +124,3 @@ class RunToken(DdprunTest):
         os.chmod(self.path("run", "ddprun"), 0o777)
         self.end(self.start_node(0), self.start_node(1))
         self.assertEqual(os.listdir(self.path("run", "ddprun")), [])
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -3,12 +3,8 @@
 import os
 import shutil
 import signal
-import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually, held_calls  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually, held_calls
 
 TIMER = """
 import json, os, signal, sys
@@ -141,7 +137,3 @@ class Timers(DdprunTest):
                                   "TORCHELASTIC_ENABLE_FILE_TIMER": "1", "TORCHELASTIC_TIMER_FILE": path})
         self.assertEqual(run.out(), path + "\n")
         self.assertFalse(os.path.exists(path))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -1,15 +1,11 @@
 """A rank that needs longer than most for each step is named: in status, in JSON, in metrics, in a line."""
 
-import os
 import re
 import signal
 import sys
 import textwrap
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import DdprunTest  # noqa: E402
+from ddprun_runs import DdprunTest
 
 # Takes WORKS[rank] or 40 ms by itself (it says so: no test waits for it), and then stands.
 WORKER = textwrap.dedent("""
@@ -62,7 +58,3 @@ class SlowRank(DdprunTest):
         self.assertEqual(told["ddprun_slow_ranks"], "1")
         self.assertEqual(told["ddprun_slow_rank"], "5")
         self.assertEqual(told['ddprun_step_work_seconds{stat="max"}'], "0.06")
-
-
-if __name__ == "__main__":
-    unittest.main()

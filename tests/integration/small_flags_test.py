@@ -4,13 +4,10 @@ import os
 import pty
 import re
 import select
-import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest, eventually, read_text  # noqa: E402
-from networks import NamespaceNetwork, namespaces_work  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest, eventually, read_text
+from networks import NamespaceNetwork, namespaces_work
 
 TWO = "--nproc-per-node=2"
 PROGRAM = """
@@ -111,7 +108,3 @@ class GloosInterface(DdprunTest):
         path = self.path("one")
         self.run_ddprun(FAKE_WORKER, f"--env-file={path}")
         self.assertIsNone(re.search("^GLOO_SOCKET_IFNAME=", read_text(path), re.M))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,14 +5,11 @@ import re
 import signal
 import sys
 import time
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from bridge_network import BridgeNetwork  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, children_of, command_of, eventually, read_bytes  # noqa: E402
-from local_sshd import SshdTest, all_there  # noqa: E402
-from networks import namespaces_work  # noqa: E402
+from bridge_network import BridgeNetwork
+from ddprun_runs import FAKE_WORKER, HELLO, children_of, command_of, eventually, read_bytes
+from local_sshd import SshdTest, all_there
+from networks import namespaces_work
 
 
 class HostsTest(SshdTest):
@@ -105,4 +102,3 @@ if __name__ == "__main__":
     if not all_there():
         print("skipped: there is no sshd here (Debian: openssh-server)")
         sys.exit(77)
-    unittest.main()

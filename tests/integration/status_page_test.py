@@ -7,17 +7,12 @@ import os
 import re
 import signal
 import subprocess
-import sys
-import unittest
 
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
-
-from browser import DARK, BrowserTest  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT  # noqa: E402
+from browser import DARK, BrowserTest
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, LIMIT
 
 LISTEN = "--http-listen=127.0.0.1:0"
 STEPS = ("--notify=READY=1\nPHASE=train", "--step-ms=100", "--steps=100000")
@@ -132,7 +127,3 @@ class Page(BrowserTest):
             self.assertIn(answer, self.chrome.page_source)
         for run in (*nodes, server):
             self.terminate(run)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,14 +5,10 @@ import os
 import signal
 import socket
 import subprocess
-import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from certificates import Certificates  # noqa: E402
-from ddprun_asks import Asks  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO  # noqa: E402
+from certificates import Certificates
+from ddprun_asks import Asks
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO
 
 TOKEN = "a token that nobody guesses"
 
@@ -231,7 +227,3 @@ class Control(Operators):
                            environment={"DDPRUN_TOKEN": TOKEN})
         self.assertIn("this server has no run", refused.err())
         self.terminate(server)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

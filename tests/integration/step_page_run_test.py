@@ -8,11 +8,10 @@ import textwrap
 import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
 
-from ddprun_asks import Asks  # noqa: E402
-from ddprun_runs import DDPRUN  # noqa: E402
-from networks import namespaces_work  # noqa: E402
+from ddprun_asks import Asks
+from ddprun_runs import DDPRUN
+from networks import namespaces_work
 
 PACKAGE = os.path.abspath(os.path.join(HERE, "..", "..", "launcher", "python"))
 # Steps until its page is read, and then a step of its own for each of `then`.
@@ -123,7 +122,3 @@ class StepPages(Asks):
         self.assertEqual(re.findall("cannot use the step page of the worker of local rank 0.*", run.err()),
                          ["cannot use the step page of the worker of local rank 0, so it sends its steps as datagrams: "
                           "it is not a memfd that is sealed against shrinking and growing"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,17 +3,14 @@
 On machines of their own (network namespaces, so as root).
 """
 
-import os
 import re
 import subprocess
 import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from bridge_network import BridgeNetwork  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
-from networks import namespaces_work  # noqa: E402
+from bridge_network import BridgeNetwork
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest
+from networks import namespaces_work
 
 # VALIDATE and PING from an address; prints whether it was answered.
 CLIENT = """
@@ -140,7 +137,3 @@ class Peers(DdprunTest):
         store = self.store_of(nodes)
         self.assertEqual({self.ask(store, 2) for _ in range(12)}, {"out"})
         self.end(*nodes)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

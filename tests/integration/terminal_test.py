@@ -9,14 +9,10 @@ import shutil
 import signal
 import struct
 import subprocess
-import sys
 import termios
 import time
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest, eventually, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest, eventually, read_text
 
 TWO = "--nproc-per-node=2"
 ESCAPE = "\x1b"
@@ -321,7 +317,3 @@ class Lasting(OnTerminal):
 
     def wait_until(self, condition):
         self.assertTrue(eventually(condition))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -2,12 +2,8 @@
 programs."""
 
 import os
-import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest
 
 TWO = "--nproc-per-node=2"
 
@@ -79,7 +75,3 @@ class Tools(DdprunTest):
             FAKE_WORKER, "--print=hello", executable=self.path("torchrun"),
             environment={"TMPDIR": self.path("kept")})
         self.assertEqual(sorted(run.out().splitlines()), ["[0]:hello", "[1]:hello"])
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -1,12 +1,6 @@
 """--hosts with 200 hosts, by a stand-in for ssh: 64 are connected to at once, and all run together."""
 
-import os
-import sys
-import unittest
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from fake_hosts import HostsTest  # noqa: E402
+from fake_hosts import HostsTest
 
 HOSTS = 200
 
@@ -21,7 +15,3 @@ class TwoHundredHosts(HostsTest):
         self.write("go", "")
         self.assertEqual(run.wait(120), 0, run.err()[-4000:])
         self.assertEqual(self.mark.living(), [])
-
-
-if __name__ == "__main__":
-    unittest.main()

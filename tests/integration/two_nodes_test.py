@@ -3,12 +3,8 @@
 import os
 import re
 import signal
-import sys
-import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest
 
 
 class FewestAndMost(DdprunTest):
@@ -148,7 +144,3 @@ class ServerAlone(DdprunTest):
         self.assertEqual([env["WORLD_SIZE"] for env in envs], ["2", "2"])
         server.signal(signal.SIGINT)
         self.assertEqual(server.wait(), 130)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -7,11 +7,8 @@ import os
 import shutil
 import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-import side_by_side  # noqa: E402
-from ddprun_runs import DdprunTest, read_text  # noqa: E402
-from process_state import RUNS_OWN  # noqa: E402
+from ddprun_runs import DdprunTest, read_text
+from process_state import RUNS_OWN
 
 SEEN = """
 import os, posix, subprocess, sys, zipimport
@@ -150,7 +147,3 @@ class WatchHook(DdprunTest):
         run = self.start("--hang-timeout=60", "program.py", executable=alone)
         self.assertEqual(run.wait(), 0, run.all())
         self.assertTrue(ast.literal_eval(read_text(self.path("found")))[0])
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

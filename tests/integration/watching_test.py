@@ -3,12 +3,9 @@
 import os
 import socket
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest
 
 PROMTOOL = os.environ.get("PROMTOOL")  # Empty: it is not there, and nothing is shown by it.
 # Time that is lost first counts, and time that is being lost.
@@ -86,7 +83,3 @@ class Watching(DdprunTest):
             run = self.start(f"--http-listen=127.0.0.1:{taken.getsockname()[1]}", FAKE_WORKER, "--exit=0")
             self.assertNotEqual(run.wait(), 0)
             self.assertRegex(run.err(), r"--http-listen.*in use by process \d+")
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -11,12 +11,10 @@ import signal
 import sys
 import uuid
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+from manifests import container_of, expanded, objects, printed
 
-from manifests import container_of, expanded, objects, printed  # noqa: E402
-
-from bridge_network import BridgeNetwork  # noqa: E402
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, children_of, eventually  # noqa: E402
+from bridge_network import BridgeNetwork
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, children_of, eventually
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ZONE = "default.svc.cluster.local"

@@ -3,17 +3,14 @@ kubectl is replaced by what kubelet and the Job's controller then do."""
 
 import os
 import re
-import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from judges import judge
+from kubelet import KubeletTest
+from manifests import container_of, objects
 
-from judges import judge  # noqa: E402
-from kubelet import KubeletTest  # noqa: E402
-from manifests import container_of, objects  # noqa: E402
-
-from networks import namespaces_work  # noqa: E402
-from tutorials import PageTest  # noqa: E402
+from networks import namespaces_work
+from tutorials import PageTest
 
 
 @unittest.skipUnless(namespaces_work(), "no network namespaces without root")
@@ -62,7 +59,3 @@ class KubernetesTutorial(PageTest, KubeletTest):
 
     def test_first_kubernetes_job(self):
         self.play("first-kubernetes-job.md")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -4,15 +4,12 @@ prints, and what it prints for hostile words."""
 import copy
 import os
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from judges import judge
+from manifests import EXAMPLES, container_of, expanded, objects, printed
 
-from judges import judge  # noqa: E402
-from manifests import EXAMPLES, container_of, expanded, objects, printed  # noqa: E402
-
-from ddprun_runs import DDPRUN, read_text  # noqa: E402
+from ddprun_runs import DDPRUN, read_text
 
 TRAINING = ("ddprun-train", "--model=mlp")
 MADE = {
@@ -107,7 +104,3 @@ class Printed(unittest.TestCase):
                               capture_output=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (2, b""))
         self.assertIn(b"UTF-8", done.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -3,13 +3,10 @@
 import os
 import re
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
+import yaml
 
-import yaml  # noqa: E402
-
-from ddprun_runs import DDPRUN  # noqa: E402
+from ddprun_runs import DDPRUN
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "kubernetes")
 

@@ -1,15 +1,11 @@
 """ddprun as PID 1 of a container whose root cannot be written and whose /dev/shm is small."""
 
-import os
-import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from kubelet import GO, KubeletTest
 
-from kubelet import GO, KubeletTest  # noqa: E402
-
-from ddprun_runs import FAKE_WORKER, HELLO, children_of, command_of, read_text  # noqa: E402
-from networks import namespaces_work  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, children_of, command_of, read_text
+from networks import namespaces_work
 
 WAITING = f"{FAKE_WORKER} --exit-on-term=75 --notify=READY=1 '{HELLO}' --wait-file={GO}"
 
@@ -68,7 +64,3 @@ class FirstProcess(KubeletTest):
         [rules] = [thing["spec"]["podFailurePolicy"]["rules"] for thing in self.things
                    if thing["kind"] == "Job"]
         self.assertIn(93, rules[1]["onExitCodes"]["values"])
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -7,13 +7,10 @@ import sys
 import time
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from kubelet import GO, KubeletTest
 
-from kubelet import GO, KubeletTest  # noqa: E402
-
-import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO  # noqa: E402
-from networks import namespaces_work  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO
+from networks import namespaces_work
 
 
 @unittest.skipUnless(namespaces_work(), "no network namespaces without root")
@@ -119,7 +116,3 @@ class Pods(KubeletTest):
                                       capture_output=True, text=True, check=False)
                 self.assertEqual(told.stdout, "200\n", told.stderr)
         self.end()
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=3)

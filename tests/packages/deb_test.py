@@ -110,7 +110,3 @@ class Archive(PackageCase):
             self.assertIn("test accuracy", said)
             # Its version stands behind the link.
             self.assertNotIn("unknown version", call(top / "bin/ddprun", "env", cwd=self.folder, env=environment))
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -169,7 +169,3 @@ class Container(PackageCase):
         self.assertEqual(re.search(r"^WORKDIR (.*)$", text, re.M)[1], config["WorkingDir"])
         for word in re.search(r"^ENV (.*)$", text, re.M)[1].split():
             self.assertIn(word, config["Env"])
-
-
-if __name__ == "__main__":
-    unittest.main()

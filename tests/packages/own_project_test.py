@@ -3,15 +3,11 @@
 
 import os
 import shutil
-import sys
 import tarfile
-import unittest
 
 from made import BUILD, ROOT, call, make_packages
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from tutorials import DDPRUN, PageTest  # noqa: E402
+from tutorials import DDPRUN, PageTest
 
 JOBS = max(len(os.sched_getaffinity(0)) // 2, 1)  # A file that sees libtorch takes 1.3 GB.
 FETCHES = f"""cmake_minimum_required(VERSION 3.25)
@@ -97,7 +93,3 @@ class OwnProject(PageTest):
         self.assertFalse(os.path.exists(self.path("build", "bin")), "programs of ddprun were built too")
         said = call(DDPRUN, "--nproc-per-node=2", self.path("build", "mine"), "--epochs=2", cwd=self.folder, env=self.environment)
         self.assertRegex(said, r"epoch 2/2 .*accuracy 0\.9")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

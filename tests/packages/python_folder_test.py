@@ -66,7 +66,3 @@ class Folders(unittest.TestCase):
             pass
         self.assertEqual(sorted(os.listdir(self.root)), before)
         self.assertEqual(sorted(os.listdir(os.path.join(self.root, "mine"))), ["call", "lock"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -64,7 +64,3 @@ class Versions(unittest.TestCase):
     def test_the_citation_has_the_projects_version(self):
         version = re.search(r"project\(ddprun VERSION ([\d.]+)", (ROOT / "CMakeLists.txt").read_text())[1]
         self.assertIn(f"\nversion: {version}\n", (ROOT / "CITATION.cff").read_text())
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import shutil
-import unittest
 
 from made import BUILD, ROOT, TRAIN, PackageCase, call
 
@@ -30,7 +29,3 @@ class Reproducible(PackageCase):
              env={**os.environ, "DDPRUN_BUILD_DIR": "build", "CCACHE_RECACHE": "1", "SOURCE_DATE_EPOCH": epoch})
         mine, theirs = digests(self.made), digests((other / "dist").iterdir())
         self.assertEqual(mine, theirs)
-
-
-if __name__ == "__main__":
-    unittest.main()

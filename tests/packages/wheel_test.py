@@ -125,7 +125,3 @@ class Wheels(Pythons):
         venv.install("--no-deps", self.packages["ddprun"], self.packages["ddprun_train"])
         self.assertIn("libtorch_cpu.so", call(venv.bin / "ddprun-train", "--version", expect=127, env=clean_environment()))
         self.assertIn("is MISSING in", self.ddprun(venv, "env"))
-
-
-if __name__ == "__main__":
-    unittest.main()

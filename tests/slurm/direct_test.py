@@ -3,15 +3,11 @@
 import os
 import re
 import shutil
-import sys
-import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from cluster import find
+from slurm_runs import DDPRUN, SlurmTest
 
-from cluster import find  # noqa: E402
-from slurm_runs import DDPRUN, SlurmTest  # noqa: E402
-
-from ddprun_runs import FAKE_WORKER, TRAIN, DdprunTest  # noqa: E402
+from ddprun_runs import FAKE_WORKER, TRAIN, DdprunTest
 
 SHORT = ["--epochs=1", "--limit-train=3200", "--batch=16"]
 
@@ -55,7 +51,3 @@ class Mpirun(DdprunTest):
     def test_the_trainer_finds_its_rank(self):
         run = self.mpirun(TRAIN, *SHORT, f"--checkpoint-dir={self.path('ckpt')}")
         self.assertIn("(4 ranks, global batch 64", run.err())
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

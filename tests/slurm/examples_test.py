@@ -4,14 +4,10 @@ what `ddprun slurm-script` prints, and so does another of its scripts."""
 import os
 import signal
 import subprocess
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from slurm_runs import DDPRUN, SAMPLES, TRAINING, SlurmTest, eventually, read_text
 
-from slurm_runs import DDPRUN, SAMPLES, TRAINING, SlurmTest, eventually, read_text  # noqa: E402
-
-import side_by_side  # noqa: E402
-from ddprun_runs import TRAIN, command_of  # noqa: E402
+from ddprun_runs import TRAIN, command_of
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples", "slurm")
 PROGRAM = ("ddprun-train", "--model=mlp")
@@ -90,7 +86,3 @@ class Example(SlurmTest):
         text = self.assert_went_on(self.out)
         self.assertIn("task 1 of array", text)
         self.assertNotIn("task 2 of array", text)
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=6)

@@ -3,15 +3,12 @@ end of each."""
 
 import os
 import shlex
-import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from hosts import HostCluster, why_not
+from slurm_runs import DDPRUN, LIMIT, SlurmTest, read_text
 
-from hosts import HostCluster, why_not  # noqa: E402
-from slurm_runs import DDPRUN, LIMIT, SlurmTest, read_text  # noqa: E402
-
-from ddprun_runs import FAKE_WORKER, eventually  # noqa: E402
+from ddprun_runs import FAKE_WORKER, eventually
 
 HOSTS = 4
 FOR_EVER = 3600  # Seconds after which Slurm notices a silent node, where it shall not.

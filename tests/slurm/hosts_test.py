@@ -7,15 +7,11 @@ run continues by ddprun alone. lost_hosts_test has Slurm's part.
 import os
 import re
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from cluster import find
+from host_runs import DDPRUN, FAKE_WORKER, HostsTest
 
-from cluster import find  # noqa: E402
-from host_runs import DDPRUN, FAKE_WORKER, HostsTest  # noqa: E402
-
-import side_by_side  # noqa: E402
 
 STEP = ("--ntasks-per-node=1", "--no-kill", "--kill-on-bad-exit=0")
 
@@ -153,7 +149,3 @@ class Addresses(HostsTest):
         self.world(2, run)
         self.release()
         self.assertEqual(run.wait(), 0, self.told([run]))
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

@@ -4,14 +4,10 @@ waits until Slurm itself has noticed. Not in every CI run: ctest -C whole."""
 import json
 import os
 import signal
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from host_runs import LIMIT, HostsTest, eventually, read_text
 
-from host_runs import LIMIT, HostsTest, eventually, read_text  # noqa: E402
-
-import side_by_side  # noqa: E402
-from ddprun_runs import TRAIN, command_of  # noqa: E402
+from ddprun_runs import TRAIN, command_of
 
 SAMPLES, EPOCHS, BATCH = 48000, 2, 16
 
@@ -103,7 +99,3 @@ class Noticed(HostsTest):
         self.release()
         self.wait_for_ends({"n02": 0, "n03": 0}, out)
         self.assertTrue(self.state(job).startswith("RUNNING"), self.state(job))
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=5)

@@ -5,14 +5,10 @@ The oracle is the trainer's sample log: no step is taken twice, none is left out
 """
 
 import os
-import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from slurm_runs import DDPRUN, SAMPLES, TRAINING, SlurmTest
 
-from slurm_runs import DDPRUN, SAMPLES, TRAINING, SlurmTest  # noqa: E402
-
-import side_by_side  # noqa: E402
-from ddprun_runs import TRAIN  # noqa: E402
+from ddprun_runs import TRAIN
 
 REQUEUE = "rc=$?; [ $rc = 75 ] && exec scontrol requeue $SLURM_JOB_ID; exit $rc\n"
 
@@ -70,7 +66,3 @@ class Requeued(SlurmTest):
         job, out = self.batch(f"srun {DDPRUN} {TRAIN} --model=nonsense\n" + REQUEUE, "--nodes=2",
                               "--ntasks-per-node=1", "--requeue")
         self.wait_for_state(job, "FAILED 2:0", out)
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=3)

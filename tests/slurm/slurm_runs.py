@@ -5,15 +5,11 @@ import atexit
 import os
 import re
 import subprocess
-import sys
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from cluster import Cluster, lacking  # noqa: E402
-from ddprun_runs import DDPRUN, DdprunTest, eventually, read_text  # noqa: E402
-from sample_audit import audit_samples  # noqa: E402
+from cluster import Cluster, lacking
+from ddprun_runs import DDPRUN, DdprunTest, eventually, read_text
+from sample_audit import audit_samples
 
 NODES = 4
 LIMIT = 40  # Seconds, of a step.

@@ -1,16 +1,12 @@
 """The tutorial of Slurm does what it says, in a cluster of two nodes (tests/support/tutorials.py)."""
 
 import os
-import sys
-import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from cluster import Cluster
+from slurm_runs import skip_without_slurm
 
-from cluster import Cluster  # noqa: E402
-from slurm_runs import skip_without_slurm  # noqa: E402
-
-from ddprun_runs import TRAIN  # noqa: E402
-from tutorials import PageTest  # noqa: E402
+from ddprun_runs import TRAIN
+from tutorials import PageTest
 
 
 class SlurmTutorial(PageTest):
@@ -22,7 +18,3 @@ class SlurmTutorial(PageTest):
         self.environment["PATH"] = ":".join((os.path.dirname(TRAIN), self.environment["PATH"], cluster.environment()["PATH"]))
         first = cluster.nodes[0]
         self.play("first-slurm-job.md", instead=[("ddprun n1 |", f"ddprun {first} |"), ("node 0 of 2, n1", f"node 0 of 2, {first}")])
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -4,12 +4,9 @@ import os
 import signal
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from slurm_runs import DDPRUN, SlurmTest, port_of, read_text
 
-from slurm_runs import DDPRUN, SlurmTest, port_of, read_text  # noqa: E402
-
-import side_by_side  # noqa: E402
-from ddprun_runs import FAKE_WORKER, HELLO, HOLD_CALLS, children_of, command_of, kill_all, read_bytes  # noqa: E402
+from ddprun_runs import FAKE_WORKER, HELLO, HOLD_CALLS, children_of, command_of, kill_all, read_bytes
 
 
 class Step(SlurmTest):
@@ -201,7 +198,3 @@ class Ending(SlurmTest):
             os.kill(pid, signal.SIGKILL)
         run.wait()
         self.assert_gone(25)
-
-
-if __name__ == "__main__":
-    side_by_side.main(at_once=4)

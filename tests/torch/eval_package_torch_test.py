@@ -5,19 +5,14 @@ import json
 import os
 import re
 import signal
-import sys
 import tempfile
-import unittest
 import zipfile
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
-
-import torch  # noqa: E402
-from charlm_model import Transformer  # noqa: E402
-from ddprun_runs import TRAIN, DdprunTest, eventually, read_bytes, read_text  # noqa: E402
-from export_package import Mlp, export  # noqa: E402
-from torch import nn  # noqa: E402
+import torch
+from charlm_model import Transformer
+from ddprun_runs import TRAIN, DdprunTest, eventually, read_bytes, read_text
+from export_package import Mlp, export
+from torch import nn
 
 CHARLM = os.environ["CHARLM"]
 LIMIT = 120
@@ -122,7 +117,3 @@ class EvalPackage(DdprunTest):
         self.assertEqual(os.listdir(self.path("aotinductor_mine")), before)
         run = self.train(1, "--eval-package=" + self.path("broken.pt2"), expect=2)
         self.assertIn("Error in dlopen", run.err())
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import unittest
 
 from torch_runs import DDPRUN, FORKED, LIMIT, TORCHRUN, TorchTest, program, read_text
 
@@ -87,7 +86,3 @@ class Restart(TorchTest):
         self.assertEqual(len(undisturbed), 2)
         self.assertEqual([(r["world"], r["start"]) for r in again], [(2, 4)] * 2, "\n".join(r.all() for r in runs))
         self.assertEqual({r["parameters"] for r in again}, {r["parameters"] for r in undisturbed})
-
-
-if __name__ == "__main__":
-    unittest.main()

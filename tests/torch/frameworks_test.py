@@ -1,7 +1,5 @@
 """Programs of accelerate, Lightning and transformers, started by ddprun in their own launchers' place."""
 
-import unittest
-
 from torch_runs import TorchTest
 
 # The variables of a job of one node and two tasks that the script finds; ddprun is started once,
@@ -50,7 +48,3 @@ class Callbacks(TorchTest):
         self.assertIn("PHASE=validate 1", told["lightning"])
         self.assertIn("PHASE=checkpoint", told["lightning"])
         self.assertIn("PHASE=evaluate 1", told["transformers"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -5,7 +5,6 @@ process (--preload)."""
 import json
 import os
 import re
-import unittest
 
 from torch_runs import FORKED, LIMIT, TorchTest
 
@@ -70,7 +69,3 @@ class Hangs(TorchTest):
         told = self.evidence(logs, 3)
         # A rank that waits for a page from a slow disk cannot report by itself.
         self.assertRegex(told("rank-0.stacks.txt") + told("rank-1.stacks.txt"), r"init_process_group \(")
-
-
-if __name__ == "__main__":
-    unittest.main()

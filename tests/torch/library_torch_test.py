@@ -82,7 +82,3 @@ class Library(unittest.TestCase):
         self.assertLess(own, 3)  # It has learned: 5.5 knows nothing.
         self.assertLess(abs(loss - own), 0.01 * own)
         self.assertEqual(parameters.keys(), model.state_dict().keys())
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -2,7 +2,6 @@
 
 import os
 import sys
-import unittest
 
 from torch_runs import DDPRUN, LIMIT, TorchTest, program
 
@@ -63,7 +62,3 @@ class TorchX(TorchTest):
         run = self.run_torchx("--nproc-per-node=2", program("raises.py"))
         self.assertIn("Job finished: FAILED", run.err())
         self.assertIn("message: 'ValueError: boom'", run.err())
-
-
-if __name__ == "__main__":
-    unittest.main()

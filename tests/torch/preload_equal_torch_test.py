@@ -3,13 +3,7 @@
 tests/integration/preload_equal_test.py has what each part of the hook does, without torch.
 """
 
-import os
-import sys
-import unittest
-
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from preload_equal import EqualTest  # noqa: E402
+from preload_equal import EqualTest
 
 SETTINGS = ("settings=[torch.get_default_dtype().__str__(), torch.get_num_threads(), torch.is_grad_enabled(),"
             " torch.backends.mkldnn.enabled, torch.initial_seed() == 0]")
@@ -48,7 +42,3 @@ class PreloadEqualTorch(EqualTest):
     def test_programs_are_as_from_their_file(self):
         self.environment["TORCHINDUCTOR_CACHE_DIR"] = self.path("inductor")
         self.assert_equal_programs(PROGRAMS, ANEW, "torch,torch._dynamo", limit=240)
-
-
-if __name__ == "__main__":
-    unittest.main()

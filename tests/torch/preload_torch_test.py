@@ -1,7 +1,6 @@
 """--preload with the real torch: an unmodified DDP program finds loaded what it will need."""
 
 import re
-import unittest
 
 from torch_runs import LIMIT, TorchTest, program
 
@@ -49,7 +48,3 @@ class Preloaded(TorchTest):
         (report,) = self.reports()
         self.assertEqual((report["forked"], report["refused"]), (True, ""), run.all())
         self.assertIn("without device_module (starts a thread)", run.err())
-
-
-if __name__ == "__main__":
-    unittest.main()

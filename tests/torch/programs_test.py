@@ -1,7 +1,6 @@
 """Programs as people write them for torchrun: they train the same numbers under ddprun."""
 
 import os
-import unittest
 
 from torch_runs import TorchTest
 
@@ -26,7 +25,3 @@ class Programs(TorchTest):
             self.assertEqual(told, {"sums": [1, 21, 41], "told": [{"from": 0}], "pairs": 2, "gathered": gathered, **stores,
                                     "answers": [[rank, rank], [rank + 1, rank + 1]]})
         self.assertEqual(len(self.reports()), 2)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -2,7 +2,6 @@
 
 import os
 import re
-import unittest
 
 from torch_runs import LIMIT, TorchTest, program
 
@@ -27,7 +26,3 @@ class SharedMemory(TorchTest):
 
     def test_killed_workers_and_restarts_of_a_run_that_fails(self):
         self.check("file_system", "5", "kill", flags=["--preload=torch", "--max-restarts=1"], expect=137)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -9,15 +9,10 @@ import logging
 import os
 import re
 import signal
-import sys
-import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
-
-import numpy as np  # noqa: E402
-from ddprun_runs import TRAIN, DdprunTest, eventually, read_text  # noqa: E402
-from tensorboard.backend.event_processing import event_accumulator, plugin_event_accumulator  # noqa: E402
+import numpy as np
+from ddprun_runs import TRAIN, DdprunTest, eventually, read_text
+from tensorboard.backend.event_processing import event_accumulator, plugin_event_accumulator
 
 LIMIT = 120
 logging.getLogger("tensorboard").setLevel(logging.ERROR)  # It tells of each purge.
@@ -121,7 +116,3 @@ class TensorBoard(DdprunTest):
         self.assertIn("validation/loss", shown)
         self.assertEqual([tag for tag in shown if "accuracy" in tag], [])
         self.assertNotIn("accuracy", run.err())
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

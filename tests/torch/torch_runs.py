@@ -1,6 +1,6 @@
 """Runs the programs below programs/ under the real ddprun, or torchrun, with a Python that has torch.
 
-Usage of every test here: PYTHON_WITH_TORCH some_test.py, with DDPRUN set as in the other trees.
+Usage of every test here: PYTHON_WITH_TORCH tests/support/run.py some_test.py, with DDPRUN set as in the other trees.
 """
 
 import json
@@ -8,11 +8,9 @@ import os
 import re
 import sys
 
+from ddprun_runs import DDPRUN, DdprunTest, read_text  # noqa: F401
+
 HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
-
-from ddprun_runs import DDPRUN, DdprunTest, read_text  # noqa: E402,F401
-
 TORCHRUN = os.path.join(os.path.dirname(sys.executable), "torchrun")
 LIMIT = 150  # Seconds; the first import of torch on a busy machine takes dozens.
 # One import, and one of what DDP loads late, for all workers of a node and for all attempts.

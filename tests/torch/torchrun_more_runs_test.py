@@ -1,7 +1,6 @@
 """As torchrun_runs_test, with the flags that are asked for seldom."""
 
 import re
-import unittest
 
 import torchrun_runs_test
 from torch_runs import program
@@ -33,7 +32,3 @@ class MoreRuns(torchrun_runs_test.BothLaunchers):
         # Two processes write to one pipe, a text and its end apart.
         self.assertEqual(sorted(re.findall(r"out of \d", theirs[0].out())), ["out of 0", "out of 1"])
         self.assertEqual(ours[0].out(), "[default1]:out of 1\n")
-
-
-if __name__ == "__main__":
-    unittest.main()

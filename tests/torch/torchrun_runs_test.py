@@ -2,7 +2,6 @@
 
 import os
 import re
-import unittest
 
 from torch_runs import LIMIT, TORCHRUN, TorchTest, program, read_text
 
@@ -95,7 +94,3 @@ class Runs(BothLaunchers):
         self.assert_alike("--nnodes=2", "--nproc-per-node=2", "--master-addr=%HOST%",
                           "--master-port=%PORT%", "--rdzv-id=both",
                           agents=(["--node-rank=0"], ["--node-rank=1"]), literal=True)
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import shutil
-import unittest
 from unittest import mock
 
 import torch.distributed.run as torchrun
@@ -137,7 +136,3 @@ class Table(TorchTest):
 # Flags whose meaning shows in real runs only, or nowhere.
 ELSEWHERE = {"--help", "-h", "--module", "--virtual-local-rank", "--numa-binding",
              "--print-completion"}
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -260,7 +260,3 @@ class Torch(unittest.TestCase):
              "--optimizer=adamw", "--lr=0.003", "--schedule=cosine", "--warmup-steps=4", "--clip-norm=1"],
             nn.Transformer(8, 2, 1, 1, 16, dropout=0, batch_first=True),
             lambda p: torch.optim.AdamW(p, lr=0.003, weight_decay=0.01), data, cosine, 1)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -125,7 +125,3 @@ class BenchComm(unittest.TestCase):
         alone = run("--collective-timeout=1m30s")
         self.assertEqual(alone.returncode, 2)
         self.assertIn("this needs two ranks or more", alone.stderr)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

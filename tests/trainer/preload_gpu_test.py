@@ -45,7 +45,3 @@ class PreloadOfGpuTraining(unittest.TestCase):
     def test_a_program_of_ones_own_finds_it_as_a_shared_library(self):
         loaded_by, asked_by, backward = self.outcome(program=OWN, LD_LIBRARY_PATH=os.path.join(self.folder, "lib/ddprun"))
         self.assertEqual((loaded_by, backward), (asked_by, "fine"))
-
-
-if __name__ == "__main__":
-    unittest.main()

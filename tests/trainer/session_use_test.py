@@ -1,7 +1,5 @@
 """Programs on the trainer's library that use it in another way than the examples, rightly and wrongly."""
 
-import unittest
-
 import support
 
 
@@ -63,7 +61,3 @@ class Use(support.TrainerTest):
 
     def test_a_validation_leaves_each_module_its_mode(self):
         self.ends("", 0, "validation at step 2", "--validate-every=2")
-
-
-if __name__ == "__main__":
-    unittest.main()

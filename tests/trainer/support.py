@@ -13,14 +13,10 @@ import signal
 import socket
 import struct
 import subprocess
-import sys
 import tempfile
 import time
 import unittest
 
-sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from side_by_side import main  # noqa: E402, F401  # pylint: disable=unused-import
 
 TRAIN = os.environ["DDPRUN_TRAIN"]
 STORE_HOST = os.environ["DDPRUN_STORE_HOST"]

@@ -206,7 +206,3 @@ class Disk(support.TrainerTest):
         self.assertIn(b"traceEvents", self.bytes_of("prof/trace-generation-1-rank-1.json"))  # Made anew.
         self.assertEqual(len(self.bytes_of("samples/generation-1.rank-0.jsonl").splitlines()), STEPS)
         self.assertIn(b"traceEvents", self.bytes_of("prof/trace-generation-1-rank-0.json"))
-
-
-if __name__ == "__main__":
-    support.main(at_once=4)

@@ -251,7 +251,3 @@ class Failure(support.TrainerTest):
         (worker,) = self.start(["--model=toy", "--init-from=large.safetensors"], limits={resource.RLIMIT_AS: limit})
         self.assertEqual(worker.wait(), 1, worker.text("err"))
         self.assertIn("out of memory", worker.text("err"))
-
-
-if __name__ == "__main__":
-    support.main(at_once=3)

@@ -76,7 +76,3 @@ class Hdf5(support.TrainerTest):
     def test_without_hdf5_it_says_what_to_do(self):
         self.root = self.directory
         self.refused("built without HDF5; install libhdf5-dev")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

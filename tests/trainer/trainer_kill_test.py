@@ -8,7 +8,6 @@ import os
 import random
 import subprocess
 import time
-import unittest
 
 import support
 
@@ -81,7 +80,3 @@ class Kill(support.TrainerTest):
         if not finished:
             self.assertGreaterEqual(self.resumed_at(last), saved)
         self.assert_same_bits(self.trained(MODEL, "whole")[1], self.bytes_of("killed.st"))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

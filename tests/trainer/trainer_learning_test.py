@@ -4,7 +4,6 @@ MNIST."""
 import json
 import math
 import os
-import unittest
 
 import support
 from trainer_models_test import TINY, loss
@@ -127,7 +126,3 @@ class Accuracy(support.TrainerTest):
         one = self.bytes_of("one.st")
         for name in ("two.st", "three.st"):
             self.assertLess(support.largest_difference(one, self.bytes_of(name)), 1e-5)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

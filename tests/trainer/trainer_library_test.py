@@ -128,7 +128,3 @@ class Killed(DdprunTest):
         self.assertIn("parameters from 'circle'", runs["finetune"].err())
         radius = float(runs["gan"].out().split("mean radius of points made: ")[1].split()[0])
         self.assertAlmostEqual(radius, 1, delta=0.4)
-
-
-if __name__ == "__main__":
-    support.main(at_once=2)

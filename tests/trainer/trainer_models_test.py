@@ -2,7 +2,6 @@
 
 import glob
 import json
-import unittest
 
 import support
 
@@ -115,7 +114,3 @@ class Models(support.TrainerTest):
         start, end = header["features.1.num_batches_tracked"]["data_offsets"]
         steps = int.from_bytes(data[8 + size + start:8 + size + end], "little")
         self.assertEqual(steps, 9)  # 130 samples in steps of 16.
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

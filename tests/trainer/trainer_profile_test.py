@@ -2,13 +2,8 @@
 
 import json
 import math
-import os
-import sys
-import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-from support import TrainerTest  # noqa: E402
+from support import TrainerTest
 
 ACTIVE = 3
 EPSILON = 0.002  # Microseconds: what rounding to nanoseconds can do.
@@ -153,7 +148,3 @@ class ProfileTest(TrainerTest):
             if all(beside and hidden for beside, hidden in found):
                 return
         self.fail("no product began while an all-reduce was under way")
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

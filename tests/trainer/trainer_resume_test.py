@@ -113,7 +113,3 @@ class Resume(support.TrainerTest):
         worker.wait()
         (restarted,) = self.start(endless, generation=2)
         self.assertTrue(restarted.wait_for_text("resumed at step"), restarted.text("err"))
-
-
-if __name__ == "__main__":
-    support.main(at_once=2)

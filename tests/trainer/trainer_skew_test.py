@@ -1,7 +1,6 @@
 """One rank is slower than the others, or so slow that they take it for gone."""
 
 import re
-import unittest
 
 import support
 
@@ -39,7 +38,3 @@ class Skew(support.TrainerTest):
         workers = self.run_world(TOY + ["--skew=5:60000"])
         self.assertIn("rank 5 is made slower by 60000 ms in every step (--skew), but there is none",
                       workers[0].text("err"))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

@@ -161,7 +161,3 @@ class Stop(support.TrainerTest):
         self.assertEqual(workers[1].wait(), 128 + signal.SIGTERM)
         workers[0].kill(signal.SIGKILL)
         workers[0].wait()
-
-
-if __name__ == "__main__":
-    support.main(at_once=3)

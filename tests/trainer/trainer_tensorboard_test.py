@@ -5,7 +5,6 @@ TensorBoard's view of the files: tests/torch/tensorboard_test.py.
 
 import os
 import resource
-import unittest
 
 import support
 
@@ -44,7 +43,3 @@ class TensorBoard(support.TrainerTest):
         (worker,) = self.start(SHORT, limits={resource.RLIMIT_FSIZE: 6144})
         self.assertEqual(worker.wait(), 0, worker.text("err"))
         self.assertEqual(worker.text("err").count("'curves': File too large; nothing more is written to it"), 1)
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)

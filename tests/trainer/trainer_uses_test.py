@@ -4,12 +4,8 @@ SAVE, the reports on the way."""
 import json
 import os
 import struct
-import sys
-import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-from support import TrainerTest, parameters  # noqa: E402
+from support import TrainerTest, parameters
 
 # A learning rate at which the loss soon goes up and down.
 RESTLESS = ["--limit-train=2000", "--validation-samples=500", "--validate-every=10", "--lr=0.1",
@@ -150,7 +146,3 @@ class UsesTest(TrainerTest):
             lambda: [n for n in self.directories() if n.startswith(f"step-{step:08}-")], f"checkpoint of step {step}"))
         self.assertTrue(worker.wait_for_step(step + 50))
         self.assertFalse(os.path.exists(os.path.join(self.checkpoints, "SAVE")))
-
-
-if __name__ == "__main__":
-    unittest.main(verbosity=2)
