@@ -1,14 +1,13 @@
 // For tests: certificates of a day, made in memory.
 #pragma once
 
-#include <openssl/evp.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
 
-#include <memory>
 #include <string>
 
 #include "common/check.h"
+#include "rendezvous/listener/openssl.h"
 
 namespace ddprun {
 
@@ -16,6 +15,19 @@ struct Pem {
   std::string certificate;
   std::string key;
 };
+
+inline Bio Readable(const std::string& text) {
+  return Bio(BIO_new_mem_buf(text.data(), static_cast<int>(text.size())));
+}
+
+// The next certificate of a chain; none after the last one.
+inline Certificate ReadCertificate(const Bio& text) {
+  return Certificate(PEM_read_bio_X509(text.get(), nullptr, nullptr, nullptr));
+}
+
+inline Key ReadKey(const std::string& text) {
+  return Key(PEM_read_bio_PrivateKey(Readable(text).get(), nullptr, nullptr, nullptr));
+}
 
 class TestAuthority {
  public:
@@ -33,13 +45,6 @@ class TestAuthority {
   }
 
  private:
-  struct Free {
-    void operator()(X509* object) const { X509_free(object); }
-    void operator()(EVP_PKEY* object) const { EVP_PKEY_free(object); }
-  };
-  using Certificate = std::unique_ptr<X509, Free>;
-  using Key = std::unique_ptr<EVP_PKEY, Free>;
-
   static Key NewKey() {
     Key key(EVP_EC_gen("P-256"));
     CHECK(key != nullptr);
@@ -75,23 +80,21 @@ class TestAuthority {
   }
 
   static std::string Text(X509* certificate) {
-    BIO* const out = BIO_new(BIO_s_mem());
-    CHECK(PEM_write_bio_X509(out, certificate) == 1);
-    return TakeText(out);
+    const Bio out(BIO_new(BIO_s_mem()));
+    CHECK(PEM_write_bio_X509(out.get(), certificate) == 1);
+    return TextOf(out);
   }
 
   static std::string Text(EVP_PKEY* key) {
-    BIO* const out = BIO_new(BIO_s_mem());
-    CHECK(PEM_write_bio_PrivateKey(out, key, nullptr, nullptr, 0, nullptr, nullptr) == 1);
-    return TakeText(out);
+    const Bio out(BIO_new(BIO_s_mem()));
+    CHECK(PEM_write_bio_PrivateKey(out.get(), key, nullptr, nullptr, 0, nullptr, nullptr) == 1);
+    return TextOf(out);
   }
 
-  static std::string TakeText(BIO* out) {
+  static std::string TextOf(const Bio& out) {
     char* data = nullptr;
-    const long size = BIO_get_mem_data(out, &data);
-    std::string text(data, static_cast<std::size_t>(size));
-    BIO_free(out);
-    return text;
+    const long size = BIO_get_mem_data(out.get(), &data);
+    return {data, static_cast<std::size_t>(size)};
   }
 
   mutable int serial_ = 0;

@@ -28,13 +28,13 @@ namespace ddprun {
 
 // A key whose public half is the certificate's, and whose other half is not: all that an attacker
 // has who has only seen the certificate.
-inline EVP_PKEY* KeyOfWhoSawOnly(X509* certificate) {
-  EVP_PKEY* const theirs = X509_get0_pubkey(certificate);
-  EVP_PKEY* const own = EVP_EC_gen("P-256");
+inline Key KeyOfWhoSawOnly(const Certificate& certificate) {
+  EVP_PKEY* const theirs = X509_get0_pubkey(certificate.get());
+  const Key own(EVP_EC_gen("P-256"));
   unsigned char* point = nullptr;
   const std::size_t size = EVP_PKEY_get1_encoded_public_key(theirs, &point);
   BIGNUM* secret = nullptr;
-  EVP_PKEY_get_bn_param(own, OSSL_PKEY_PARAM_PRIV_KEY, &secret);
+  EVP_PKEY_get_bn_param(own.get(), OSSL_PKEY_PARAM_PRIV_KEY, &secret);
   OSSL_PARAM_BLD* const build = OSSL_PARAM_BLD_new();
   OSSL_PARAM_BLD_push_utf8_string(build, OSSL_PKEY_PARAM_GROUP_NAME, "P-256", 0);
   OSSL_PARAM_BLD_push_octet_string(build, OSSL_PKEY_PARAM_PUB_KEY, point, size);
@@ -49,9 +49,11 @@ inline EVP_PKEY* KeyOfWhoSawOnly(X509* certificate) {
   OSSL_PARAM_BLD_free(build);
   BN_free(secret);
   OPENSSL_free(point);
-  EVP_PKEY_free(own);
-  return key;
+  return Key(key);
 }
+
+using SslContext = std::unique_ptr<SSL_CTX, FreeOf<SSL_CTX_free>>;
+using Session = std::unique_ptr<SSL, FreeOf<SSL_free>>;
 
 // A server's answer over TLS to a client that accepts any certificate.
 struct ToldOverTls {
@@ -62,23 +64,17 @@ struct ToldOverTls {
 
 // `shown`: to the server; certificates after the first are a chain. Blocks.
 inline ToldOverTls AskOverTls(const Endpoint& endpoint, const std::optional<Pem>& shown = {}) {
-  SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
+  const SslContext context(SSL_CTX_new(TLS_client_method()));
   if (shown) {
-    BIO* const certificate = BIO_new_mem_buf(shown->certificate.data(), -1);
-    BIO* const key = BIO_new_mem_buf(shown->key.data(), -1);
-    X509* const parsed = PEM_read_bio_X509(certificate, nullptr, nullptr, nullptr);
-    EVP_PKEY* const parsed_key = PEM_read_bio_PrivateKey(key, nullptr, nullptr, nullptr);
-    CHECK(SSL_CTX_use_certificate(context, parsed) == 1 &&
-          SSL_CTX_use_PrivateKey(context, parsed_key) == 1);
-    X509_free(parsed);
-    while (X509* const link = PEM_read_bio_X509(certificate, nullptr, nullptr, nullptr)) {
-      CHECK(SSL_CTX_add_extra_chain_cert(context, link) == 1);  // Has it from here on.
+    const Bio chain = Readable(shown->certificate);
+    CHECK(SSL_CTX_use_certificate(context.get(), ReadCertificate(chain).get()) == 1 &&
+          SSL_CTX_use_PrivateKey(context.get(), ReadKey(shown->key).get()) == 1);
+    while (Certificate link = ReadCertificate(chain)) {
+      CHECK(SSL_CTX_add_extra_chain_cert(context.get(), link.release()) == 1);
     }
-    EVP_PKEY_free(parsed_key);
-    BIO_free(certificate);
-    BIO_free(key);
   }
-  SSL* const tls = SSL_new(context);
+  const Session session(SSL_new(context.get()));
+  SSL* const tls = session.get();
   const UniqueFd socket(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const sockaddr_in address = AddressOf("127.0.0.1", endpoint.port);
   constexpr unsigned char kHttp2[] = {2, 'h', '2'};
@@ -96,8 +92,6 @@ inline ToldOverTls AskOverTls(const Endpoint& endpoint, const std::optional<Pem>
   }
   told.name.resize(static_cast<std::size_t>(std::max(size, 0)));
   told.first.resize(static_cast<std::size_t>(std::max(first, 0)));
-  SSL_free(tls);
-  SSL_CTX_free(context);
   return told;
 }
 
@@ -115,7 +109,6 @@ class ForeignServer {
     ::shutdown(listener_.get(), SHUT_RDWR);  // Ends the accept.
     ::shutdown(client_, SHUT_RDWR);
     thread_.join();
-    SSL_CTX_free(tls_);
   }
 
   const Endpoint& endpoint() const { return endpoint_; }
@@ -130,24 +123,13 @@ class ForeignServer {
   static constexpr std::string_view kSettings{"\0\0\0\4\0\0\0\0\0", 9};
 
   void Show(const Pem& shown) {
-    tls_ = SSL_CTX_new(TLS_server_method());
-    BIO* const text = BIO_new_mem_buf(shown.certificate.data(), -1);
-    X509* const certificate = PEM_read_bio_X509(text, nullptr, nullptr, nullptr);
-    BIO_free(text);
-    EVP_PKEY* key = nullptr;
-    if (shown.key.empty()) {
-      key = KeyOfWhoSawOnly(certificate);
-    } else {
-      BIO* const key_text = BIO_new_mem_buf(shown.key.data(), -1);
-      key = PEM_read_bio_PrivateKey(key_text, nullptr, nullptr, nullptr);
-      BIO_free(key_text);
-    }
-    CHECK(SSL_CTX_use_certificate(tls_, certificate) == 1 &&
-          SSL_CTX_use_PrivateKey(tls_, key) == 1);
-    X509_free(certificate);
-    EVP_PKEY_free(key);
+    tls_.reset(SSL_CTX_new(TLS_server_method()));
+    const Certificate certificate = ReadCertificate(Readable(shown.certificate));
+    const Key key = shown.key.empty() ? KeyOfWhoSawOnly(certificate) : ReadKey(shown.key);
+    CHECK(SSL_CTX_use_certificate(tls_.get(), certificate.get()) == 1 &&
+          SSL_CTX_use_PrivateKey(tls_.get(), key.get()) == 1);
     SSL_CTX_set_alpn_select_cb(
-        tls_,
+        tls_.get(),
         [](SSL*, const unsigned char** chosen, unsigned char* size, const unsigned char*, unsigned,
            void*) {
           *chosen = reinterpret_cast<const unsigned char*>("h2");
@@ -165,7 +147,7 @@ class ForeignServer {
       }
       client_ = client.get();
       ++clients_;
-      tls_ == nullptr ? HearInTheClear(client.get()) : HearOverTls(client.get());
+      !tls_ ? HearInTheClear(client.get()) : HearOverTls(client.get());
       client_ = -1;
     }
   }
@@ -180,17 +162,16 @@ class ForeignServer {
   }
 
   void HearOverTls(int client) {
-    SSL* const tls = SSL_new(tls_);
-    SSL_set_fd(tls, client);
-    if (SSL_accept(tls) == 1) {
-      SSL_write(tls, kSettings.data(), static_cast<int>(kSettings.size()));
+    const Session tls(SSL_new(tls_.get()));
+    SSL_set_fd(tls.get(), client);
+    if (SSL_accept(tls.get()) == 1) {
+      SSL_write(tls.get(), kSettings.data(), static_cast<int>(kSettings.size()));
       char bytes[4096];
       for (int count = 1; count > 0;) {
-        count = SSL_read(tls, bytes, sizeof bytes);
+        count = SSL_read(tls.get(), bytes, sizeof bytes);
         Keep({bytes, static_cast<std::size_t>(std::max(count, 0))});
       }
     }
-    SSL_free(tls);
   }
 
   void Keep(std::string_view bytes) {
@@ -198,7 +179,7 @@ class ForeignServer {
     heard_ += bytes;
   }
 
-  SSL_CTX* tls_ = nullptr;
+  SslContext tls_;
   UniqueFd listener_ = ListenOnLoopback();
   Endpoint endpoint_{"127.0.0.1", PortOf(listener_)};
   std::atomic<int> client_{-1};
