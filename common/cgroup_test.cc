@@ -45,7 +45,7 @@ TEST(Cgroup, AContainerSeesAPart) {
   EXPECT_EQ(Memory("4:memory:/../other\n", alone), "");
 }
 
-TEST(Cgroup, WhatIsNoTableHasNoPlace) {
+TEST(Cgroup, ATextThatIsNoTableHasNoPlace) {
   for (const char* text : {"", "\n", "4", "4:memory", "0::", "31 29 - cgroup", " - - -\n"}) {
     EXPECT_EQ(Memory(text, kFirst), "") << text;
     EXPECT_EQ(Memory("4:memory:/a\n", text), "") << text;

@@ -40,7 +40,7 @@ TEST(Json, BracketsInTextAreText) {
   EXPECT_EQ(ParseJson("[\"" + brackets + "\"]").size(), 1u);
 }
 
-TEST(Json, WhatIsNoJsonIsDiscarded) {
+TEST(Json, ATextThatIsNoJsonIsDiscarded) {
   for (const char* const text : {"", "{", "]", "\"", "\"\\", "}}}}", "[1,]", "\xff"}) {
     EXPECT_TRUE(ParseJson(text).is_discarded()) << text;
   }

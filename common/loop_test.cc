@@ -64,7 +64,7 @@ TEST(LoopTimer, ArmingReplacesTheEarlierMoment) {
 }
 
 // A disk that hangs holds up neither the loop, nor other work, nor the loop's end.
-TEST(Loop, WhatHangsIsLeftBehind) {
+TEST(Loop, ATaskThatHangsIsLeftBehind) {
   std::promise<void> disk;
   const std::shared_future<void> answers = disk.get_future().share();
   const auto gone = std::make_shared<std::promise<void>>();  // With the thread that tells of it.

@@ -56,7 +56,7 @@ TEST(CommandLine, AnIgnoredFlagIsReported) {
   EXPECT_EQ(Launch({"--rdzv-backend=c10d", "--master-port=1", "p"}).warnings.size(), 1u);
 }
 
-TEST(CommandLine, WhatIsNoVariableOfAWorkerIsRefused) {
+TEST(CommandLine, ANameThatIsNoVariableOfAWorkerIsRefused) {
   const std::vector<std::pair<std::string, std::string>> table = {
       {"A", "--env must be NAME=VALUE: 'A'"},
       {"A=1\nB=2", "the value of --env must have no line break: 'A=1\\nB=2'"},
@@ -191,7 +191,7 @@ TEST(CommandLine, AValueThatCannotBeIsNamed) {
 }
 
 // Other launchers' names, some words of a flag, and typing errors.
-TEST(CommandLine, WhatWasMeantIsSuggested) {
+TEST(CommandLine, TheNameThatWasMeantIsSuggested) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> table = {
       {{"--nprocs=2", "p"}, "did you mean --nproc-per-node=2?"},
       {{"--num_processes=2", "p"}, "did you mean --nproc-per-node=2?"},
@@ -237,7 +237,7 @@ TEST(CommandLine, AValueOfASwitchIsRefusedInOurWords) {
 }
 
 // Its reader has a terminal, and a line for each problem.
-TEST(CommandLine, WhatIsRefusedIsOneLineWhateverWasSaid) {
+TEST(CommandLine, ARefusalIsOneLineForAnyText) {
   const std::string where = " (--on-hang is from PET_ON_HANG=";
   const std::vector<std::pair<std::string, std::string>> table = {{"a\nb", "a\\nb"},
                                                                   {"x\r\n", "x\\x0d\\n"},
@@ -255,7 +255,7 @@ TEST(CommandLine, WhatIsRefusedIsOneLineWhateverWasSaid) {
   }
 }
 
-TEST(CommandLine, WhatAVerbRefusesIsOneLineToo) {
+TEST(CommandLine, ARefusalOfAVerbIsOneLineToo) {
   const std::string said = "no/a\nb\x1b[31m";
   const std::vector<std::vector<std::string>> table = {
       {"rendezvous", "--listen=" + said},

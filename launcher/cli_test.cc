@@ -18,7 +18,7 @@
 namespace ddprun {
 namespace {
 
-TEST(CommandLine, WhatFollowsTheProgramIsItsOwn) {
+TEST(CommandLine, ArgumentsAfterTheProgramAreItsOwn) {
   const LaunchConfig config =
       Launch({"--nproc-per-node=2", "--max-restarts", "3", "train", "--nnodes=7", "-v", "--", "x"});
   EXPECT_EQ(config.workers, 2u);

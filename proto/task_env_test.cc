@@ -88,7 +88,7 @@ TEST(TaskEnv, OfMpi) {
             1u);
 }
 
-TEST(TaskEnv, WhatContradictsItselfIsRefused) {
+TEST(TaskEnv, VariablesThatContradictEachOtherAreRefused) {
   for (const auto& [name, value] :
        {std::pair("SLURM_PROCID", "4"), std::pair("SLURM_LOCALID", "2"),
         std::pair("SLURM_STEP_TASKS_PER_NODE", "x"), std::pair("SLURM_STEP_NODELIST", "n[2-1]")}) {

@@ -7,7 +7,7 @@
 namespace ddprun {
 namespace {
 
-TEST(WorkerEnv, WhatTheAgentWritesTheTrainerReads) {
+TEST(WorkerEnv, TheTrainerReadsTheVariablesThatTheAgentWrites) {
   WorkerEnv env{.rank = 5, .local_rank = 1, .world_size = 8, .local_world_size = 2};
   env.group_rank = 2;
   env.group_world_size = 4;

@@ -81,7 +81,7 @@ TEST(TermBounds, TheRefusalSaysByHowMuchTheClocksDiffer) {
 }
 
 // Regardless of the term that a server was made to adopt, the next one's clock is past it.
-TEST(TermBounds, WhatWasAdoptedIsTakenAMomentLater) {
+TEST(TermBounds, AnAdoptedTermIsTakenAMomentLater) {
   NodeReport report = Plain();
   report.term = TermAfter({}, TermOf(kNow + kDay));
   report.floor = Generation{static_cast<std::uint64_t>(kNow + kDay)}.Next();

@@ -16,7 +16,7 @@ TEST(Arguments, DefaultsAndValues) {
   EXPECT_EQ(given.Text(), "dropout=0.5,layers=2");
 }
 
-TEST(Arguments, WhatIsWrongIsSaidWithWhatIsKnown) {
+TEST(Arguments, AnErrorIsSaidWithTheKnownChoices) {
   const auto message = [](const char* text) {
     const Result<Arguments> read = Arguments::Parse(text, kKnown);
     return read ? "accepted" : read.error().message;

@@ -74,7 +74,7 @@ TEST_F(CommandsTest, MakesAPieceForEachCommand) {
   EXPECT_EQ(jobs, 0);
 }
 
-TEST_F(CommandsTest, WhatIsAskedTwiceAtOnceIsMadeOnce) {
+TEST_F(CommandsTest, APieceThatIsAskedForTwiceAtOnceIsMadeOnce) {
   Start();
   server.stream->Say({.request = 5});
   Asks(5);

@@ -171,7 +171,7 @@ TEST_F(GrowingFile, IsReportedAsItWasWhenItWasLookedAt) {
 }
 
 // Workers may put anything there; a FIFO would block whoever opens it.
-TEST_F(LogsJob, WhatIsNoFileIsSaid) {
+TEST_F(LogsJob, AnotherEntryThanAFileIsSaid) {
   ASSERT_EQ(::mkfifo((directory / "fifo").c_str(), 0600), 0);
   kept->GoesPast(0, AnswerKind::kOut, directory / "fifo");
   kept->GoesPast(0, AnswerKind::kErr, directory / "nothing");

@@ -102,7 +102,7 @@ TEST_F(Checked, AFailureOfItsWorkersMakesItSuspectUntilTheyAreGone) {
   EXPECT_TRUE(Find<SendReport>()->report.checking);
 }
 
-TEST_F(Checked, WhatIsNoFailureOfItsOwnIsNoReasonToLook) {
+TEST_F(Checked, AFailureElsewhereIsNoReasonToLook) {
   Verdict("", 1s);
   TellRun(1, 2s);
   TellStop(1, StopCause::kScaleUp, 3s);

@@ -207,7 +207,7 @@ TEST_F(Health, StacksOfAnEarlierGenerationKillNoWorker) {
 }
 
 // ---- Seen from outside ----
-TEST_F(Health, WhatIsSeenOfAWorkerIsWatchedFromItsFirstStepOn) {
+TEST_F(Health, AWorkerThatIsOnlySeenIsWatchedFromItsFirstStepOn) {
   Feed(WorkerSpoke{.collectives = 0}, 2s);
   EXPECT_EQ(NextLate(state, config), std::nullopt);
   Feed(WorkerSpoke{.collectives = 5, .world_collectives = 3, .in_collective = true}, 5s);
@@ -348,7 +348,7 @@ TEST_F(Start, EachGenerationHasItsTime) {
 }
 
 // A progress bar moves while the step stands still: an evaluation.
-TEST_F(Health, WhatMovesBesideAPrintedStepIsProgress) {
+TEST_F(Health, AnotherCountBesideAPrintedStepIsProgress) {
   Feed(WorkerSpoke{.printed = 1, .printed_step = 1200}, 2s);
   Feed(WorkerSpoke{.printed = 30, .printed_step = 1200}, 8s);
   EXPECT_EQ(NextLate(state, config), At(18s));

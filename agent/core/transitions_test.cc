@@ -181,7 +181,7 @@ TEST_F(RunningAgent, UserSignalsWaitForWorkersThatAreBeingStarted) {
 }
 
 // Waiting does not correct a wrong token or protocol. Running workers are not affected.
-TEST_F(Agent, WhatCannotBecomeRightEndsAnAgentThatWasNeverHeard) {
+TEST_F(Agent, APermanentRefusalEndsAnAgentThatWasNeverHeard) {
   Feed(Started{{1}, {}}, 0s);
   Feed(CallFailed{state.sequence, "the server wants a token", true}, 1s);
   ASSERT_NE(Find<Exit>(), nullptr);

@@ -49,7 +49,7 @@ HostView Judge(const GpuReading& gpu) {
   return HostJudge(1).Judge(readings);
 }
 
-TEST(HostJudge, WhatRefusesAMachineIsWhatNoTrainingSurvives) {
+TEST(HostJudge, FactsThatNoTrainingSurvivesRefuseAMachine) {
   EXPECT_EQ(Judge({.lost = true}).refuses,
             "GPU 1 (GPU-1): has fallen off the bus (host check; leave it out with --gpu-ids)");
   EXPECT_THAT(Judge({.needs_reset = true}).refuses, HasSubstr("must be reset"));
@@ -105,7 +105,7 @@ TEST(HostJudge, OneIsNamedAndTheOthersAreCounted) {
 }
 
 // Clocks fall for a moment at each step's end.
-TEST(HostJudge, WhatComesAndGoesCountsOnceItStays) {
+TEST(HostJudge, AFactThatComesAndGoesCountsOnceItStays) {
   HostJudge judge(3);
   HostReadings readings;
   std::vector<bool> bad;

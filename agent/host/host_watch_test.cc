@@ -58,7 +58,7 @@ struct Watched : testing::Test {
   }
 };
 
-TEST_F(Watched, WhatStillHangsIsNotAskedAgainAndIsSilentForAsLong) {
+TEST_F(Watched, ASourceThatStillHangsIsNotAskedAgainAndIsSilentForAsLong) {
   ASSERT_EQ(loop.threads.size(), 1u);
   ToldLoop::OnThread hangs = loop.Oldest();
   loop.Pass(3s);

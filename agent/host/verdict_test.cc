@@ -31,7 +31,7 @@ TEST(Verdict, WithoutAnEndTheLimitIsTheReason) {
             "no result within 1 min 00 s (--node-check-timeout); its last line: pinging n7");
 }
 
-TEST(Verdict, WhatCannotBeRunSaysSo) {
+TEST(Verdict, ACheckThatCannotBeRunSaysSo) {
   EXPECT_EQ(VerdictOf({"cannot execute '/bin/sh'", {}, ""}, 60s),
             "cannot run it: cannot execute '/bin/sh'");
   EXPECT_EQ(Of(Exited{127}, "sh: 1: nosuch: not found\n"),
@@ -51,7 +51,7 @@ TEST(Verdict, AReasonIsPrintableAndBounded) {
   EXPECT_EQ(Of(Exited{1}, "x" + std::string(10'000, 'y')).size(), kMaxUnfit);
 }
 
-TEST(Verdict, OfWhatIsPrintedTheEndIsKept) {
+TEST(Verdict, OfTheOutputTheEndIsKept) {
   std::string output;
   for (int i = 0; i < 1'000; ++i) {
     AppendCheckOutput(output, "a line that is not the last one\n");

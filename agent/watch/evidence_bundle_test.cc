@@ -57,7 +57,7 @@ TEST_F(Bundle, OnlySoManyAreKept) {
 }
 
 // Another user's file, or a link that leads elsewhere, is no directory for it.
-TEST_F(Bundle, WhatIsNoDirectoryIsNotFollowed) {
+TEST_F(Bundle, AnotherEntryThanADirectoryIsNotFollowed) {
   const fs::path elsewhere = place / "elsewhere";
   fs::create_directories(elsewhere);
   fs::create_directory_symlink(elsewhere, BundleOf(place, {1}));

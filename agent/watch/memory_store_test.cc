@@ -111,7 +111,7 @@ TEST_F(MemoryStoreTest, OnlyMemoryThatKeepsItsSize) {
   EXPECT_THAT(Names(0), IsEmpty());
 }
 
-TEST_F(MemoryStoreTest, WhatIsNotWholeIsRefused) {
+TEST_F(MemoryStoreTest, AMessageThatIsNotWholeIsRefused) {
   EXPECT_THAT(Hear(0, "STEP=1", {Memory(1)}), HasSubstr("without FDSTORE=1"));
   EXPECT_THAT(Hear(0, "FDSTORE=1", {}), HasSubstr("without a descriptor"));
   EXPECT_THAT(Hear(0, "FDSTORE=1", {Memory(1), true}), HasSubstr("several descriptors"));

@@ -62,7 +62,7 @@ TEST_F(RecorderDump, IsCopiedOnceItIsWritten) {
   EXPECT_EQ(fs::status(At("kept")).permissions(), fs::perms(0600));
 }
 
-TEST_F(RecorderDump, WhatIsOldOrEmptyOrNoFileIsNone) {
+TEST_F(RecorderDump, AnOldOrEmptyEntryOrNoFileIsNone) {
   const auto kept = [&](fs::file_time_type from) {
     const Result<void> result = KeepDump(names, 3, from, kSoon, At("kept"));
     EXPECT_TRUE(result || result.error().kind == ErrorKind::kNotFound) << result.error().message;
@@ -82,7 +82,7 @@ TEST_F(RecorderDump, WhatIsOldOrEmptyOrNoFileIsNone) {
   EXPECT_FALSE(fs::exists(At("kept")));
 }
 
-TEST_F(RecorderDump, WhatIsHugeIsRefused) {
+TEST_F(RecorderDump, AHugeFileIsRefused) {
   std::ofstream(At("fr_3")) << "x";
   fs::resize_file(At("fr_3"), kMostDump + 1);
   EXPECT_TRUE(Fails(KeepDump(names, 3, since, kSoon, At("kept")), "larger than"));

@@ -48,7 +48,7 @@ class StepReaderTest : public ::testing::Test {
   StepReader reader_;
 };
 
-TEST_F(StepReaderTest, WhatIsNewIsOneWord) {
+TEST_F(StepReaderTest, ANewStepIsOneWord) {
   EXPECT_EQ(reader_.News(page_), std::nullopt);
   EXPECT_EQ(Read(), "-");
   Write(page_, At(1, 1'000));
@@ -142,7 +142,7 @@ TEST_F(StepReaderTest, ACountMayBeAnything) {
 }
 
 // A torn page says something, but nothing that was not written, and the last word is the last step.
-TEST_F(StepReaderTest, WhatIsOverwrittenWhileItIsReadIsDropped) {
+TEST_F(StepReaderTest, AnEntryThatIsOverwrittenWhileItIsReadIsDropped) {
   constexpr std::uint64_t kSteps = 300'000;
   std::thread worker([this] {
     for (std::uint64_t step = 1; step <= kSteps; ++step) {

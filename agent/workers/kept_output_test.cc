@@ -43,7 +43,7 @@ TEST(KeptOutput, IsReadInTheOrderInWhichItCame) {
 }
 
 // Else whoever follows would miss it.
-TEST(KeptOutput, WhatWasReadGrowsNoMore) {
+TEST(KeptOutput, ARecordThatWasReadGrowsNoMore) {
   KeptOutput kept(1);
   kept.Append(0, AnswerKind::kOut, "a", 1);
   std::uint64_t after = 0;
@@ -79,7 +79,7 @@ TEST(KeptOutput, TheLastLinesOfEachWorkerAreOfBothItsStreams) {
   EXPECT_EQ(Texts(All(kept, {.ranks = {{1, 1}}, .lines = 2})), "1o:two 1o:three\n ");
 }
 
-TEST(KeptOutput, WhatFollowsTheLastLinesIsWhole) {
+TEST(KeptOutput, OutputAfterTheLastLinesIsWhole) {
   KeptOutput kept(1);
   kept.Append(0, AnswerKind::kOut, "a\nb\n", 1);
   for (const std::uint32_t lines : {0u, 1u}) {
@@ -139,7 +139,7 @@ TEST(KeptOutput, SingleBytesAreBounded) {
   EXPECT_LT(All(kept).size(), KeptOutput::kMostOfWorker / 60);
 }
 
-TEST(KeptOutput, WhatGoesPastTheAgentIsKnown) {
+TEST(KeptOutput, OutputThatGoesPastTheAgentIsKnown) {
   KeptOutput kept(2);
   kept.Begin(2, 1);
   kept.GoesPast(1, AnswerKind::kErr, "/logs/1/stderr.log");

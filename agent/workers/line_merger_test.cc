@@ -18,7 +18,7 @@ struct Merging : testing::Test {
   }
 };
 
-TEST_F(Merging, WhatAllSayIsSaidOnceAndAtOnce) {
+TEST_F(Merging, ALineOfAllRanksIsSaidOnceAndAtOnce) {
   for (const std::uint32_t rank : {2, 0, 3}) {
     Say(rank, "loading");
     EXPECT_EQ(out, "");
@@ -51,7 +51,7 @@ TEST_F(Merging, EachRanksLinesStayInOrder) {
   EXPECT_EQ(out, "[rank 0] a\n[ranks 0-1] b\n[rank 1] a\n");
 }
 
-TEST_F(Merging, WhatOneRankSaysTwiceIsTwoLines) {
+TEST_F(Merging, ALineThatOneRankSaysTwiceIsTwoLines) {
   for (const std::uint32_t rank : {0, 1, 2, 3, 0, 1, 2, 3}) {
     Say(rank, "again");
   }

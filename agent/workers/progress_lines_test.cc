@@ -125,7 +125,7 @@ TEST_F(ProgressLinesTest, AnExpressionOfTheUsers) {
   EXPECT_EQ(Read("at (.*)").Feed("at noon\nat 3\n").count.counted(), 3u);
 }
 
-TEST_F(ProgressLinesTest, WhatCannotBeAnExpressionSaysWhy) {
+TEST_F(ProgressLinesTest, ATextThatCannotBeAnExpressionSaysWhy) {
   EXPECT_EQ(ProgressForms::Make("step (\\d+").error().message, "missing ): step (\\d+");
   EXPECT_EQ(ProgressForms::Make("step").error().message,
             "the expression needs a group in parentheses for the step");

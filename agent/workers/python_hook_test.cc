@@ -66,7 +66,7 @@ TEST(ReadPythonCommand, OptionsWithAValueTakeTheNextWord) {
   EXPECT_EQ(Read({"python", "-c", "print(1)", "b"}).value().kind, "text");
 }
 
-TEST(ReadPythonCommand, WhatMakesTheInterpreterDeafIsNamed) {
+TEST(ReadPythonCommand, AFlagThatMakesTheInterpreterDeafIsNamed) {
   EXPECT_THAT(Refused({"python3", "-I", "a.py"}), HasSubstr("option -I"));
   EXPECT_THAT(Refused({"python3", "-uE", "a.py"}), HasSubstr("option -uE"));
   EXPECT_THAT(Refused({"python3", "--version"}), HasSubstr("option --version"));
@@ -204,7 +204,7 @@ TEST(AddWatchHook, TheHookIsAVariableBeforeAllOthers) {
   EXPECT_EQ(worker.first_variable, entry);
 }
 
-TEST(AddWatchHook, WhatWouldNotLoadItIsLeftAlone) {
+TEST(AddWatchHook, AnInterpreterThatWouldNotLoadItIsLeftAlone) {
   for (const auto& argv : std::vector<std::vector<std::string>>{{"python3", "-I", "a.py"},
                                                                 {"python3", "-uE", "a.py"},
                                                                 {"python3", "-S", "a.py"},

@@ -109,7 +109,7 @@ TEST_F(TerminalRowsTest, ABarThatErasesItselfIsGone) {
 }
 
 // tqdm's second bar: a newline, the bar, and up again. Without the last one the rows would wander.
-TEST_F(TerminalRowsTest, WhatMovesTheCursorIsNeverLeftOut) {
+TEST_F(TerminalRowsTest, ASequenceThatMovesTheCursorIsNeverLeftOut) {
   Feed(zero, "\router 1%", 0);
   EXPECT_EQ(Due(200), Drawn("[0] outer 1%"));
   EXPECT_EQ(Feed(zero, std::string("\n\rinner 1%") + kUp, 201), Erased() + "[0] outer 1%\n");
@@ -117,7 +117,7 @@ TEST_F(TerminalRowsTest, WhatMovesTheCursorIsNeverLeftOut) {
   EXPECT_EQ(Feed(zero, "\n", 203), "\r\x1b[K[0] outer 2%\n");
 }
 
-TEST_F(TerminalRowsTest, WhatMovesTheCursorIsPassedOnOnce) {
+TEST_F(TerminalRowsTest, ASequenceThatMovesTheCursorIsPassedOnOnce) {
   Feed(zero, std::string("\rinner") + kUp, 0);
   EXPECT_EQ(Due(200), std::string("[0] inner") + kUp);
   EXPECT_EQ(Feed(one, "a line\n", 300), "\r\x1b[Ja line\n");

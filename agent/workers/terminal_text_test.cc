@@ -39,7 +39,7 @@ TEST(RowText, ABackspaceTakesACharacterBack) {
   EXPECT_EQ(RowText("\b\bx"), "x");
 }
 
-TEST(RowText, WhatIsNotWholeYetIsLeftOut) {
+TEST(RowText, ACharacterThatIsNotWholeYetIsLeftOut) {
   EXPECT_EQ(RowText("x\xe2\x96"), "x");
   EXPECT_EQ(RowText("x\x1b[3"), "x");
 }

@@ -77,7 +77,7 @@ TEST(CheckReport, ALinkBetweenTwoGoodNodesIsNamed) {
 }
 
 // Half of the others' is the limit, and of two nodes none is the usual one.
-TEST(CheckReport, WhatIsNotClearIsNotSaid) {
+TEST(CheckReport, AnUnclearFindingIsNotSaid) {
   std::vector<CheckedNode> nodes = Nodes(3, 1e9);
   Link(nodes, 0, 2).bytes_per_second = Link(nodes, 1, 2).bytes_per_second = 0.6e9;
   EXPECT_EQ(Judge(nodes).problems, Lines{});
@@ -154,7 +154,7 @@ TEST(CheckReport, OfManyProblemsThoseInJsonAreAll) {
   EXPECT_NE(InJson(report).find("no link: n7 -> n6: no route"), std::string::npos);
 }
 
-TEST(CheckReport, WhatANodeHasFoundTravels) {
+TEST(CheckReport, TheFindingsOfANodeTravel) {
   CheckedNode node;
   node.host = "n0";
   node.facts = {{"gpu0", "Xid 74", true}};

@@ -75,7 +75,7 @@ TEST(CommandLine, RendezvousConfIsTakenWithQuotesAndUnknownKeys) {
   EXPECT_NE(config.warnings[0].find("unknown key 'nonsense'"), std::string::npos);
 }
 
-TEST(CommandLine, WhatTorchrunTakesIsTakenAndWhatItRefusesIsRefused) {
+TEST(CommandLine, ValuesAreTakenAndRefusedAsByTorchrun) {
   EXPECT_EQ(Launch({"--nnodes=2", "--rdzv-endpoint= n0:7 ", "p"}).endpoint, (Endpoint{"n0", 7}));
   EXPECT_FALSE(Launch({"--run-path", "-m", "p.py"}).module);
   EXPECT_EQ(Launch({"--exit-barrier-timeout=5", "p"}).program, "p");

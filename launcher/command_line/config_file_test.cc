@@ -68,7 +68,7 @@ TEST_F(ConfigFile, AByteOrderMarkIsNoPartOfTheFirstName) {
   EXPECT_THAT(Read("\xef\xbb\xbfrole = x\n"), ::testing::ElementsAre("role=x run.toml:1"));
 }
 
-TEST_F(ConfigFile, WhatIsWrongIsNamedWithItsLine) {
+TEST_F(ConfigFile, AnErrorIsNamedWithItsLine) {
   EXPECT_THAT(Refusal("nnodes = 1\nnode = 2\n"), HasSubstr("run.toml:2: unknown name 'node'"));
   EXPECT_THAT(Refusal("[run]\n"), HasSubstr("run.toml:1: expected `name = value`"));
   EXPECT_THAT(Refusal("nnodes\n"), HasSubstr("run.toml:1: expected"));

@@ -97,7 +97,7 @@ TEST(Gpus, NumbersCountThoseThatDdprunMaySee) {
   EXPECT_EQ(Chosen("GPU-8f2a,MIG-77", "0,1", 2), "GPU-8f2a,MIG-77");
 }
 
-TEST(Gpus, WhatIsNotThereIsRefusedWithWhatIs) {
+TEST(Gpus, AGpuThatIsNotThereIsRefusedWithThoseThatAre) {
   EXPECT_NE(Chosen("8", std::nullopt, 8).find("there is no GPU 8 here: this node has 8"),
             std::string::npos);
   EXPECT_NE(Chosen("2", "4,5", 8).find("'4,5', has 2"), std::string::npos);
@@ -115,7 +115,7 @@ TEST(Gpus, OneNumberMayHaveBeenMeantAsACount) {
   EXPECT_TRUE(Chosen("0", "", 8).ends_with("counted from 0 [no-such-gpu]"));
 }
 
-TEST(Gpus, WhatIsNoListOfGpusIsRefused) {
+TEST(Gpus, ATextThatIsNoListOfGpusIsRefused) {
   for (const char* text : {"", ",", "1,", ",1", "1,,2", "-1", "x", "1 2", "99999999999", "GPU-",
                            "GPU-8 f", "MIG-8f\n"}) {
     EXPECT_FALSE(ChooseGpus(text, std::nullopt, 0)) << text;

@@ -96,7 +96,7 @@ TEST_F(EventFileTest, ALineThatWasNotWrittenWholeSpoilsNoOther) {
   EXPECT_EQ(Marks(), "7.1 7.2");
 }
 
-TEST_F(EventFileTest, WhatOthersPutThereIsNoEvent) {
+TEST_F(EventFileTest, LinesThatOthersPutThereAreNoEvents) {
   std::ofstream(directory_ / "events.jsonl")
       << std::string(100'000, '[') << "\n{\"term\":-1,\"number\":\"x\",\"run_id\":7}\n[]\n\n";
   Serve({Event(1)});

@@ -122,7 +122,7 @@ TEST_F(ReportFileTest, FollowTheRun) {
   EXPECT_EQ(State()["nodes"][0]["ranks"]["step"][0], 1);
 }
 
-TEST_F(ReportFileTest, WhatIsNoOrdinaryFileIsLeftAlone) {
+TEST_F(ReportFileTest, AnEntryThatIsNoOrdinaryFileIsLeftAlone) {
   std::ofstream(directory_ / "other") << "mine";
   fs::create_symlink(directory_ / "other", directory_ / kReportFile);
   Serve(Ended());
@@ -136,7 +136,7 @@ TEST_F(ReportFileTest, WhatIsNoOrdinaryFileIsLeftAlone) {
 }
 
 // A server that stood still comes back when another one has ended the run.
-TEST_F(ReportFileTest, WhatALaterServerWroteStays) {
+TEST_F(ReportFileTest, AReportOfALaterServerStays) {
   Serve(Ended(), kTerm.Next());
   const std::string report = File(kReportFile);
   Serve(Running(3));
@@ -175,7 +175,7 @@ TEST_F(ReportFileTest, AThousandNodesAreWrittenWhole) {
 }
 
 // At its end too, where no loop runs any more.
-TEST_F(ReportFileTest, WhatTheDiskRefusesIsSaid) {
+TEST_F(ReportFileTest, AWriteThatTheDiskRefusesIsSaid) {
   fs::create_directory(directory_ / kReportFile);
   StartLog("ddprun", LogLevel::kWarning);
   testing::internal::CaptureStderr();
@@ -203,7 +203,7 @@ TEST_F(ReportFileTest, TheFirstRunCountsUntilItIsOver) {
   EXPECT_EQ(State()["run_id"], "demo");
 }
 
-TEST_F(ReportFileTest, WhatIsNoPageHasNoRun) {
+TEST_F(ReportFileTest, AFileThatIsNoPageHasNoRun) {
   const fs::path file = directory_ / kReportFile;
   EXPECT_EQ(RunInReport(file), OrderedJson::object());
   const std::string begin = R"(<script type="application/json">)";

@@ -62,7 +62,7 @@ class RunArchiveTest : public testing::Test {
   const fs::path run_ = base_ / "run";
 };
 
-TEST_F(RunArchiveTest, WhatIsNoOrdinaryFileIsNamedAlone) {
+TEST_F(RunArchiveTest, AnEntryThatIsNoOrdinaryFileIsNamedAlone) {
   Write(base_ / "elsewhere", "not the run's");
   fs::create_directories(base_ / "other" / "0");
   Write(base_ / "other" / "0" / "stdout.log", "not the run's");
@@ -104,7 +104,7 @@ TEST_F(RunArchiveTest, LogsShareTheRoom) {
   EXPECT_THAT(Packed("MANIFEST"), HasSubstr("the limit of files is reached"));
 }
 
-TEST_F(RunArchiveTest, WhatWasMadeNowTakesAFilesPlace) {
+TEST_F(RunArchiveTest, ATextThatWasMadeNowTakesAFilesPlace) {
   Write(run_ / "report.html", "old");
   ASSERT_TRUE(Pack({}, {{"report.html", "new"}}));
   EXPECT_EQ(Packed("report.html"), "new");
@@ -120,7 +120,7 @@ TEST_F(RunArchiveTest, SeveralDirectoriesKeepApart) {
   EXPECT_EQ(Packed("1-a_name/events.jsonl"), "two");
 }
 
-TEST_F(RunArchiveTest, WhatIsNoDirectoryIsRefusedAndLeavesNothing) {
+TEST_F(RunArchiveTest, AnotherEntryThanADirectoryIsRefusedAndLeavesNothing) {
   ASSERT_EQ(::mkfifo((base_ / "fifo").c_str(), 0600), 0);
   for (const char* const name : {"fifo", "nothing"}) {
     EXPECT_TRUE(Fails(Pack({}, {}, {base_ / name}), ErrorKind::kInvalid));
@@ -129,7 +129,7 @@ TEST_F(RunArchiveTest, WhatIsNoDirectoryIsRefusedAndLeavesNothing) {
   EXPECT_EQ(std::distance(fs::directory_iterator(base_), fs::directory_iterator()), 2);
 }
 
-TEST_F(RunArchiveTest, WhatIsThereIsReplacedWhenAskedForAlone) {
+TEST_F(RunArchiveTest, AnExistingFileIsReplacedWhenAskedForAlone) {
   const fs::path out = base_ / "there";
   Write(out, "mine");
   EXPECT_FALSE(TarGz::Make(out, IfThere::kKeep));

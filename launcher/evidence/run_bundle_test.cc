@@ -64,7 +64,7 @@ TEST_F(RunBundles, OfAHangTheVerdictComesFirst) {
   EXPECT_EQ(state["node"], "node7");
 }
 
-TEST_F(RunBundles, WhatFollowedIsAdded) {
+TEST_F(RunBundles, LaterEvidenceIsAdded) {
   Tell(kEventHung, "hang", "rank 2 hung");
   Tell(kEventStopping, "hang", "stopping generation 4");
   Tell(kEventRestarting, "hang", "restarting all workers");

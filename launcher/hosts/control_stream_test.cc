@@ -17,7 +17,7 @@ TEST(ControlStream, AnOrderArrivesAsItWasInPieces) {
   EXPECT_EQ(reader.rest(), std::string("\x0f\0", 2));
 }
 
-TEST(ControlStream, WhatIsStillThereBeforeTheOrderIsNoPartOfIt) {
+TEST(ControlStream, BytesThatAreStillThereBeforeTheOrderAreNoPartOfIt) {
   OrderReader reader;
   ASSERT_FALSE(reader.Feed(std::string("\0\0", 2)).value());
   ASSERT_TRUE(reader.Feed('\0' + Encode({"w", "", "", "/", {}})).value());
@@ -34,7 +34,7 @@ TEST(ControlStream, OtherBytesAreNoOrder) {
   }
 }
 
-TEST(ControlStream, WhatAShellPrintsBeforeTheGreetingIsNotShown) {
+TEST(ControlStream, TextThatAShellPrintsBeforeTheGreetingIsNotShown) {
   MarkReader reader("w0rd");
   EXPECT_EQ(reader.Feed("welcome to n1\n"), "");
   EXPECT_EQ(reader.Feed(EndMark("w0rd", 0)), "");  // No program can have ended yet.

@@ -287,7 +287,7 @@ TEST(HostsCore, AHostThatMayLookForARunThatHasEndedIsStopped) {
 }
 
 // Words of a connection that was dropped may still be under way.
-TEST(HostsCore, WhatComesAfterTheEndChangesNothing) {
+TEST(HostsCore, AMessageAfterTheEndChangesNothing) {
   HostsScenario scenario(2, 2);
   scenario.Feed(HostGone{0, "x"});
   ASSERT_EQ(scenario.last.exit_code, 69);

@@ -141,7 +141,7 @@ std::string Shown(const std::string& text) {
   return FormatLogLine({.node = "n0", .rank = 3, .text = text}, false);
 }
 
-TEST(FormatLogLine, WhatTurnsALineRoundIsMadeVisible) {
+TEST(FormatLogLine, ACharacterThatTurnsALineRoundIsMadeVisible) {
   const std::string shown = Shown(
       "a\xe2\x80\xae"
       "b\xe2\x81\xa6"
@@ -151,7 +151,7 @@ TEST(FormatLogLine, WhatTurnsALineRoundIsMadeVisible) {
       << shown;
 }
 
-TEST(FormatLogLine, WhatATerminalObeysIsMadeVisible) {
+TEST(FormatLogLine, ASequenceThatATerminalObeysIsMadeVisible) {
   const std::string shown = Shown(
       "\x1b]52;c;AA\x07\xc2\x9b"
       "2J \x9b fine: \xc3\xa9");

@@ -58,7 +58,7 @@ TEST_F(Status, OneRunIsOneScreen) {
 }
 
 // A node's own description adds no line to the table that others read.
-TEST_F(Status, WhatOthersSaidStaysInItsLine) {
+TEST_F(Status, ATextOfOthersStaysInItsLine) {
   const auto lines = [&] {
     const std::string status = Text();
     const std::string listed = FormatStatus({run, run}, "n0:29400", kNow);
@@ -113,7 +113,7 @@ TEST_F(Status, OnAScreenTheOddNodeIsOnTop) {
   EXPECT_THAT(text, HasSubstr("more"));
 }
 
-TEST_F(Status, WhatIsLoadedAheadIsALineForEachThatDiffers) {
+TEST_F(Status, PreloadProcessesAreALineForEachThatDiffers) {
   for (NodeStatus& node : run.nodes) {
     node.facts = {{"clock", "0 us off", false}, {"preload", "has loaded torch", false}};
   }
@@ -165,7 +165,7 @@ TEST_F(Status, ARunWithoutANameIsNotCalledNone) {
   EXPECT_TRUE(Text().starts_with("run: "));
 }
 
-TEST_F(Status, WhatIsBadOfAMachineIsShownWhereNothingRefusesIt) {
+TEST_F(Status, ABadFactOfAMachineIsShownWhereNothingRefusesIt) {
   run.nodes[2].facts = {
       {"gpu3", "Xid 74", true}, {"link.eth0", "lost", true}, {"gpus", "7", false}};
   const std::string text = Text();

@@ -34,7 +34,7 @@ TEST(Verbs, StatusTakesItsServerFromFlagsOrEnvironment) {
   EXPECT_FALSE(std::get<StatusRequest>(*by_environment).json);
 }
 
-TEST(Verbs, WhatCannotBeUsedIsNamedWithItsVariable) {
+TEST(Verbs, AnUnusableValueIsNamedWithItsVariable) {
   EXPECT_TRUE(Fails(Parsed({"status"}, {{"DDPRUN_OUTPUT", "xml"}}), "DDPRUN_OUTPUT=xml"));
   for (const auto& [variable, value] :
        std::map<std::string, std::string>{{"DDPRUN_ENDPOINT", "a:b:c"},

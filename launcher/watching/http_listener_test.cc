@@ -118,7 +118,7 @@ TEST_F(HttpListenerTest, AConnectionServesOneRequestAfterTheOther) {
   EXPECT_THAT(told, AllOf(HasSubstr("this is /a"), EndsWith("this is /b")));
 }
 
-TEST_F(HttpListenerTest, WhatIsNoRequestIsClosed) {
+TEST_F(HttpListenerTest, AConnectionWithoutARequestIsClosed) {
   OpenAnswering();
   for (const std::string& text :
        {std::string("\0\0\0\0\r\n\r\n", 8), std::string(64 * 1024, 'a'),
@@ -201,7 +201,7 @@ TEST_F(HttpListenerTest, ItsEndWaitsForNoReader) {
   EXPECT_EQ(ReadAll(idle), "");
 }
 
-TEST_F(HttpListenerTest, WhatCameElsewhereIsAnswered) {
+TEST_F(HttpListenerTest, ARequestThatCameElsewhereIsAnswered) {
   OpenAnswering();
   const ListenSocket elsewhere = ListenOn({"127.0.0.1", 0}).value();
   tcp::socket socket(io_);

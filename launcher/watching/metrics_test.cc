@@ -47,7 +47,7 @@ TEST(Metrics, TellTheMachinesFacts) {
 }
 
 // A number that would say something else than "not known" is not there.
-TEST(Metrics, WhatIsNotKnownIsAbsent) {
+TEST(Metrics, AnUnknownValueIsAbsent) {
   NodeView view = Running();
   view.ranks.clear();
   EXPECT_THAT(MetricsText(view, 0),

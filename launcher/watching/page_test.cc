@@ -296,7 +296,7 @@ TEST_F(PageTest, AStreamTellsWhatIsNew) {
 }
 
 // A line of its own would be another event.
-TEST_F(PageTest, WhatAWorkerSaysStaysOneLine) {
+TEST_F(PageTest, AWorkersTextStaysOneLine) {
   run->events = {{.text = "a\n\nevent: state\ndata: {}\n\n", .term = {1}, .number = 1}};
   PageView view{{.run_id = "demo"}, {}, "", ""};
   view.node.run = run;

@@ -164,7 +164,7 @@ TEST(Judgement, ANodeStoppedForWorkersThatCannotStartIsNotBlamed) {
 }
 
 // A scheduler's rules can tell it from a node that was killed (--give-up-code).
-TEST(Judgement, OnlyWhatWouldFailAgainIsGivenUp) {
+TEST(Judgement, OnlyARunThatWouldFailAgainIsGivenUp) {
   const Evidence asks = Hello(From("n0", 0, Exited{76}, At(0s)));
   EXPECT_TRUE(Judge(Because({asks}), 0, 9).outcome->gave_up);
   EXPECT_TRUE(Judge(Because({From("n0", 0, Exited{2}, At(0s))}), 0, 0).outcome->gave_up);

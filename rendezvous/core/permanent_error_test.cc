@@ -51,7 +51,7 @@ TEST(PermanentErrorTest, AUsageErrorAndAMissingScript) {
   EXPECT_EQ(Of(126, ""), "exit code 126 ");
 }
 
-TEST(PermanentErrorTest, WhatMayHeal) {
+TEST(PermanentErrorTest, ErrorsThatMayHeal) {
   EXPECT_EQ(Of(1, "ConnectionRefusedError: [Errno 111] Connection refused\n"), "");
   EXPECT_EQ(Of(1, "FileNotFoundError: [Errno 2] No such file or directory: 'data.bin'\n"), "");
   EXPECT_EQ(Of(2, "cannot reach the database\n"), "");

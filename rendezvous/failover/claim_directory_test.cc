@@ -55,7 +55,7 @@ TEST_F(Claims, AnEmptyDirectoryHasNone) {
   EXPECT_EQ(Files(), 1u);
 }
 
-TEST_F(Claims, WhatIsMadeIsRead) {
+TEST_F(Claims, AClaimThatIsMadeIsRead) {
   const Term latest = TermBoundsAt(UnixMilliseconds(), kServersAhead).term;
   Finish outcome{Ending::kFailed, 7, "rank 0\nended", WorkerFailure{.host = "n0"}, true};
   const Claim claim{
@@ -168,7 +168,7 @@ TEST_F(Claims, ANumberThatIsWrittenInAnotherWayIsNoClaim) {
 }
 
 // A FIFO held the disk's thread, and so the server's part, for ever.
-TEST_F(Claims, WhatIsNoFileIsAsGoodAsATornClaimAndNeverWaitedFor) {
+TEST_F(Claims, AnotherEntryThanAFileIsAsGoodAsATornClaimAndNeverWaitedFor) {
   ASSERT_TRUE(directory_.Make(ClaimOf(1)));
   Claim torn = ClaimOf(1);
   torn.number = 2;
@@ -195,7 +195,7 @@ TEST_F(Claims, WhatIsNoFileIsAsGoodAsATornClaimAndNeverWaitedFor) {
 }
 
 // Its holder may live and move it, in a way that is not understood here.
-TEST_F(Claims, WhatAnotherVersionWroteIsNotTakenForTorn) {
+TEST_F(Claims, AClaimOfAnotherVersionIsNotTakenForTorn) {
   for (const std::string line : {"ddprun claim 3", "notes"}) {
     Write("term-1", line + "\nmore\n");
     const std::string why = directory_.Where() +

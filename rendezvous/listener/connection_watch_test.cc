@@ -123,7 +123,7 @@ TEST_F(Watching, ManyAtOnce) {
   ASSERT_TRUE(Until(pairs.size()));
 }
 
-TEST_F(Watching, WhatIsNoConnectionIsPassedOver) {
+TEST_F(Watching, ADescriptorThatIsNoConnectionIsPassedOver) {
   const UniqueFd alone(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(watch_.Watch(alone.get()), "");
 }
@@ -147,7 +147,7 @@ TEST_F(Watching, TooManyBytesEndAConnectionThatIsNotLetIn) {
   EXPECT_NE(errno, EAGAIN);
 }
 
-TEST_F(Watching, WhatIsThereBeforeItIsWatchedCounts) {
+TEST_F(Watching, BytesThatAreThereBeforeItIsWatchedCount) {
   Pair pair = Connect();
   Sends(pair, kMaxUnauthenticatedBytes + 1);
   ASSERT_TRUE(PumpUntil(loop_, [&] {

@@ -62,7 +62,7 @@ TEST_F(TokenFile, OneThatOthersCanReadOrThatIsShortIsRefused) {
 }
 
 // It is read again by whoever takes over, and a FIFO would be waited for.
-TEST_F(TokenFile, WhatIsNoFileIsRefusedAtOnce) {
+TEST_F(TokenFile, AnotherEntryThanAFileIsRefusedAtOnce) {
   const auto fifo = directory / "fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   EXPECT_NE(ReadTokenFile(fifo).error().message.find("must be an ordinary file"),

@@ -26,7 +26,7 @@ TEST(LogRateLimiter, FiveOfAReasonAndThenTheirNumber) {
   EXPECT_TRUE(limiter.Allow("a call was refused", After(10s)));
 }
 
-TEST(LogRateLimiter, WhatWasSaidInFullIsNotSummedUp) {
+TEST(LogRateLimiter, ALineSaidInFullIsNotSummedUp) {
   LogRateLimiter limiter;
   for (int i = 0; i < 5; ++i) {
     EXPECT_TRUE(limiter.Allow("a call was refused", After(0s)));

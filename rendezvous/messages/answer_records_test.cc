@@ -19,7 +19,7 @@ TEST(AnswerRecords, ComeBackAsTheyWent) {
 }
 
 // The owner of a node may send anything.
-TEST(AnswerRecords, WhatIsTornOrMadeUpIsRefusedAfterWhatIsGood) {
+TEST(AnswerRecords, TornOrMadeUpRecordsAreRefusedAfterGoodOnes) {
   std::string good;
   AppendRecord(kPrinted, good);
   for (const std::string& bad :

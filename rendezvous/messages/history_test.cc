@@ -38,7 +38,7 @@ TEST(History, NumbersFromOneInEachReign) {
   EXPECT_EQ(history.newest(), (EventMark{{9}, 1}));
 }
 
-TEST(History, WhatNodesKeptComesToItsPlaceOnce) {
+TEST(History, AnEventThatNodesKeptComesToItsPlaceOnce) {
   History history;
   history.Append(Of(9, "own"));
   EXPECT_EQ(Texts(history.Merge({Of(7, "b", 2), Of(7, "a", 1)}, {9})), "b a");
@@ -111,7 +111,7 @@ TEST(History, HowFarItGoesBackIsAsTheSteadyClockSays) {
   EXPECT_EQ(AgeOf(earlier, kept, started + 100s), 100s);
 }
 
-TEST(History, WhatMadeRoomNeverComesBack) {
+TEST(History, AnEventThatMadeRoomNeverComesBack) {
   History history;
   for (std::size_t i = 0; i < History::kMostEvents; ++i) {
     history.Append(Of(7, "x"));

@@ -17,7 +17,7 @@ TEST(ClockOffset, IsRightByAsMuchAsTheCallWasUnderWay) {
   }
 }
 
-TEST(ClockOffset, WhatCannotBeIsNone) {
+TEST(ClockOffset, AnImpossibleOffsetIsNone) {
   EXPECT_EQ(OffsetOf(0, 5, 6, 7), std::nullopt);
   EXPECT_EQ(OffsetOf(5, 0, 0, 7), std::nullopt);  // A server that does not tell.
   EXPECT_EQ(OffsetOf(5, 9, 8, 7), std::nullopt);

@@ -77,7 +77,7 @@ TEST(StoreServer, UntakenValuesOfAllAreBounded) {
   EXPECT_EQ(other.Ask(wire::Get("/big"), 8 + kValue).size(), 8 + kValue);
 }
 
-TEST(StoreServer, WhatAConnectionHoldsIsBounded) {
+TEST(StoreServer, TheBytesOfAConnectionAreBounded) {
   Served served({.max_connection_bytes = 1 << 20});
   Client good(served);
   good.Settle();
@@ -93,7 +93,7 @@ TEST(StoreServer, WhatAConnectionHoldsIsBounded) {
 }
 
 // Those that hold the most make room.
-TEST(StoreServer, WhatAllConnectionsHoldIsBounded) {
+TEST(StoreServer, TheBytesOfAllConnectionsAreBounded) {
   constexpr std::size_t kBound = 16 << 20;
   Served served({.max_traffic_bytes = kBound});
   const auto unfinished = [](std::uint64_t value, std::size_t sent) {
@@ -143,7 +143,7 @@ TEST(StoreServer, SmallAnswersThatAreNotReadAreBounded) {
 }
 
 // Ten thousand answers may have been asked for when a generation ends.
-TEST(StoreServer, WhatIsAskedOnceItIsOverIsNotBegun) {
+TEST(StoreServer, ARequestOnceItIsOverIsNotBegun) {
   const auto over = std::make_shared<std::atomic<bool>>(false);
   Served served({.over = over});
   Client client(served);

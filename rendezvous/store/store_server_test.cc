@@ -42,7 +42,7 @@ TEST(StoreServer, AWaiterThatGoesAwayIsForgotten) {
   EXPECT_EQ(served.On([](StoreServer& server) { return server.bytes(); }), 0u);
 }
 
-TEST(StoreServer, WhatIsWrongEndsOnlyThatConnection) {
+TEST(StoreServer, AnErrorEndsOnlyThatConnection) {
   Served served;
   Client good(served);
   good.Send(wire::Set("/text", "abc") + wire::Wait({"/never"}));

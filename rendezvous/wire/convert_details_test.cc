@@ -26,7 +26,7 @@ void AddRank(v1::RankDetails& details) {
   details.add_phase(0);
 }
 
-TEST(ConvertDetails, WhatCannotBeIsRefusedByField) {
+TEST(ConvertDetails, ImpossibleValuesAreRefusedByField) {
   struct Spoiled {
     const char* field;
     std::function<void(v1::RankDetails&)> spoil;
@@ -65,7 +65,7 @@ TEST(ConvertDetails, WhatCannotBeIsRefusedByField) {
   }
 }
 
-TEST(ConvertFacts, WhatCannotBeIsRefusedByField) {
+TEST(ConvertFacts, ImpossibleValuesAreRefusedByField) {
   const auto refusal = [](const HostFact& fact, std::size_t count) {
     v1::NodeStatus wire;
     for (std::size_t i = 0; i < count; ++i) {

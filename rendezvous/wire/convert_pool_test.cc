@@ -58,7 +58,7 @@ std::string RefusalOf(Value value, Spoil spoil) {
   return report ? "accepted" : report.error().message;
 }
 
-TEST(WirePool, WhatCannotBeIsRefusedByField) {
+TEST(WirePool, ImpossibleValuesAreRefusedByField) {
   EXPECT_EQ(RefusalOf(kOffer, [](auto& o) { o.name.clear(); }), "offer.name is empty");
   EXPECT_EQ(RefusalOf(kRequest, [](auto& w) { w.min_nodes = 5; }),
             "request.max_nodes must be from 5 to 1000, not 4");

@@ -49,7 +49,7 @@ std::string RefusalOf(Spoil spoil) {
 }
 
 // No byte of an unauthenticated peer is trusted.
-TEST(WireRequests, WhatCannotBeIsRefusedByField) {
+TEST(WireRequests, ImpossibleValuesAreRefusedByField) {
   EXPECT_EQ(RefusalOf([](auto& w) { w.mutable_self()->clear_node(); }), "node is empty");
   EXPECT_EQ(RefusalOf([](auto& w) { w.mutable_self()->clear_incarnation(); }),
             "incarnation is missing");

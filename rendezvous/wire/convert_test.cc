@@ -47,7 +47,7 @@ TEST(Convert, EveryFieldOfAReportSurvives) {
   ExpectSame(FullReport());
 }
 
-TEST(Convert, WhatIsAbsentStaysAbsent) {
+TEST(Convert, AnAbsentFieldStaysAbsent) {
   NodeReport report;
   report.run_id = "r";
   report.node = "n";

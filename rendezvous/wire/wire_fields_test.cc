@@ -152,7 +152,7 @@ TEST_F(WireStatus, EveryFieldCrosses) {
   EXPECT_EQ(runs->front(), run);
 }
 
-TEST_F(WireStatus, WhatCannotBeIsRefusedByField) {
+TEST_F(WireStatus, ImpossibleValuesAreRefusedByField) {
   const auto refusal = [&](auto spoil) {
     const v1::DescribeReply good = wire;
     spoil(told());

@@ -28,7 +28,7 @@ class Signals(DdprunTest):
                 self.assertIn(f"got {number.name}: passing it on to the workers", run.err())
                 self.assertIn("--shutdown-timeout", run.err())
 
-    def test_what_nohup_ignores_stays_ignored(self):
+    def test_a_signal_that_nohup_ignores_stays_ignored(self):
         run = self.start("-c", 'trap "" HUP; exec "$@"', "sh", DDPRUN, TWO, FAKE_WORKER, HELLO, "--hang", executable="/bin/sh")
         self.wait_for_workers(run, 2)
         run.signal(signal.SIGHUP)

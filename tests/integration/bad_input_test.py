@@ -46,7 +46,7 @@ class CommandLine(DdprunTest):
         self.run_ddprun("--role", "", "--rdzv-endpoint=", "--log-dir=", FAKE_WORKER)
         self.run_ddprun(FAKE_WORKER, environment={"PET_RDZV_ENDPOINT": "", "PET_STANDALONE": ""})
 
-    def test_what_is_refused_is_one_line_and_commands_no_terminal(self):
+    def test_a_refusal_is_one_line_and_commands_no_terminal(self):
         for flag in ("--local-addr", "--interface", "--config", "--print-completion"):
             with self.subTest(flag):
                 run = self.refused("--nnodes=2", "--rdzv-endpoint=127.0.0.1:1",
@@ -82,7 +82,7 @@ class CommandLine(DdprunTest):
         self.refused(FAKE_WORKER, names="cannot open 'ddprun.toml': No such file or directory")
 
     # Mistakes that need a look first: files, addresses, runs.
-    def test_what_a_verb_does_not_find_is_one_line_too(self):
+    def test_a_verb_that_finds_nothing_says_one_line_too(self):
         verbs = ("status", "logs", "stacks", "save", "drain n0", "stop", "stop --soon", "report")
         table = [(verb.split(), flag) for verb in verbs for flag in ("--endpoint", "--run-dir", "--rdzv-id")]
         table += [([*verb.split(), "--endpoint=127.0.0.1:1"], flag)

@@ -42,7 +42,7 @@ class CopyToHosts(HostsTest):
     def copies(self):
         return sorted(glob.glob(self.path("home/.cache/ddprun/copies/*/*")))
 
-    def test_what_a_host_lacks_is_sent_once(self):
+    def test_files_that_a_host_lacks_are_sent_once(self):
         run = self.launch_copied()
         copied = self.copies()
         self.assertEqual([os.path.basename(copy) for copy in copied].count("ddprun"), 1, copied)
@@ -69,7 +69,7 @@ class CopyToHosts(HostsTest):
         self.assertRegex(run.err(), "lacks ddprun")
         self.assertEqual(read_bytes(next(copy for copy in self.copies() if copy.endswith("/ddprun"))), read_bytes(DDPRUN))
 
-    def test_what_is_there_is_used_where_it_is(self):
+    def test_files_that_are_there_are_used_where_they_are(self):
         self.hosts.behave = lambda _, command: f"cd {self.path('home')}; {command}"
         run = self.launch_copied(hosts=1)
         self.assertIn(f"rank 0 {self.path('own/train.py')} ['a b'] {oct(os.umask(0o22))} {self.path('own')}", run.out())

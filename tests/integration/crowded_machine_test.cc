@@ -100,7 +100,7 @@ TEST_F(ImpatientOnCrowdedMachine, NotForEver) {
 }
 
 // A program that is not there will not be there in a moment.
-TEST_F(CrowdedMachine, WhatTheMachineRefusesForOtherReasonsIsTriedOnce) {
+TEST_F(CrowdedMachine, AStartThatTheMachineRefusesForOtherReasonsIsTriedOnce) {
   to_refuse = 1'000'000;
   answer = EPERM;
   BeginToSpawnTwo();

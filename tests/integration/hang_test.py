@@ -136,7 +136,7 @@ class Hangs(DdprunTest):
         self.terminate(run)
         self.assertEqual(run.err().count("the run continues"), 1)
 
-    def test_what_torch_dumped_before_it_ended_a_worker_is_in_the_bundle(self):
+    def test_a_dump_that_torch_made_before_it_ended_a_worker_is_in_the_bundle(self):
         self.write("watchdog.sh", '#!/bin/sh\necho a pickle > "${DDPRUN_NOTIFY_SOCKET%/*}/fr_$RANK"\nexit 3\n', 0o700)
         self.run_ddprun("--no-python", f"--log-dir={self.logs}", self.path("watchdog.sh"), expect=3)
         self.assertEqual(read_text(self.of_the_run("evidence-1", "rank_0")), "a pickle\n")

@@ -42,7 +42,7 @@ class KeptMemory(DdprunTest):
         self.environment["PYTHONPATH"] = EXAMPLES
         self.write("told.py", "import os\nPID = os.getpid()\n")
 
-    def test_what_is_left_just_before_the_end_is_found(self):
+    def test_a_block_left_just_before_the_end_is_found(self):
         import json
         self.write("leave.py", LEAVE)
         for preload in ("none", "told"):

@@ -97,7 +97,7 @@ class SharedMemory(DdprunTest):
                 self.assertEqual(self.segments(), [], run.all())
 
     # USR1 often asks for a checkpoint: a worker that lives on needs its tracker.
-    def test_a_forwarded_signal_spares_what_tidies_up(self):
+    def test_a_forwarded_signal_spares_a_process_that_tidies_up(self):
         run = self.start(*self.command("none", "wait"))
         self.wait_for(lambda: run.out().count("ready") == 2, run, what="workers")
         trackers = {line.split()[3] for line in run.out().splitlines()}
@@ -124,7 +124,7 @@ class SharedMemory(DdprunTest):
                 self.wait_for(lambda: not self.mark.living(), run, what="no process")
 
     # One that never ends, whatever it is called, is not waited for.
-    def test_what_never_ends_holds_up_nothing_for_long(self):
+    def test_a_process_that_never_ends_holds_up_nothing_for_long(self):
         run = self.run_ddprun("--nproc-per-node=1", "--no-python", "sh", "-c",
                               "sh -c 'kill -STOP $$; : resource_tracker import main' & exit 0")
         self.assertEqual(self.mark.living(), [], run.all())
@@ -153,7 +153,7 @@ class Processes(DdprunTest):
         return [*flags, "--no-python", sys.executable, self.path("w.py"), self.path("go"), self.path("out"),
                 session, str(code)]
 
-    def test_what_was_ended_is_named(self):
+    def test_a_process_that_was_ended_is_named(self):
         for session in ("own", "setsid"):
             with self.subTest(session):
                 run = self.run_ddprun(*self.command(session, 0, "--nproc-per-node=2"))
@@ -176,7 +176,7 @@ class Processes(DdprunTest):
         run = self.run_ddprun(*self.command("own", 0, "--linger=0.2"))
         self.assertRegex(run.err(), "waiting up to .*\n.*ended 1 process that rank 0 left behind: bash\n")
 
-    def test_a_signal_ends_what_lingers(self):
+    def test_a_signal_ends_a_process_that_lingers(self):
         run = self.start(*self.command("own", 0, "--linger=600"))
         self.wait_for_text(run, "waiting up to")
         self.terminate(run, 0)

@@ -89,7 +89,7 @@ class OneNode(Asks):
         self.assertEqual(asked.out(), "")
         self.assertIn("rank 0 has ddprun's own terminal", asked.err())
 
-    def test_what_workers_write_themselves_is_read_from_their_files(self):
+    def test_files_that_workers_write_themselves_are_read(self):
         self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", "-r", "3", f"--log-dir={self.path('logs')}",
                    FAKE_WORKER, "--print=in a file", "--hang")
         self.wait_for(lambda: self.start("status").wait() == 0)

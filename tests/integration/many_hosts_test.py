@@ -182,7 +182,7 @@ class ManyHosts(HostsTest):
         self.assertEqual(run.wait(), 7, run.all())
         self.assertNotIn("lost the connection", run.err())
 
-    def test_what_answers_is_no_ddprun(self):
+    def test_the_program_that_answers_is_no_ddprun(self):
         for command, why in (("exit 0", "the launch agent ended with exit code 0"),
                              ("echo hello", "the launch agent ended with exit code 0"),
                              ("/nowhere/ddprun --order-on-stdin", "not found")):

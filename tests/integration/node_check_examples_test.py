@@ -22,12 +22,12 @@ class Checks(DdprunTest):
                               env={**self.environment, "DDPRUN_HOST_ROOT": self.path("host")})
         return done.returncode, done.stdout + done.stderr
 
-    def test_what_is_well_passes_and_says_nothing(self):
+    def test_a_good_machine_passes_and_says_nothing(self):
         self.assertEqual(self.check("disk-space.sh", self.directory, "0"), (0, ""))
         self.assertEqual(self.check("network-link.sh", "eth0", "mlx5_0/1"), (0, ""))
         self.assertEqual(self.check("memory.sh", "32"), (0, ""))
 
-    def test_what_is_not_is_named(self):
+    def test_a_bad_one_is_named(self):
         code, said = self.check("disk-space.sh", self.directory, "1000000")
         self.assertEqual(code, 1)
         self.assertRegex(said, rf"^{self.directory} has \d+ GiB of free space, less than 1000000\n$")
@@ -36,7 +36,7 @@ class Checks(DdprunTest):
         self.assertEqual(self.check("network-link.sh", "mlx5_1/1"), (1, "mlx5_1/1 is not active: 2: INIT\n"))
         self.assertEqual(self.check("memory.sh", "33"), (1, "32 GiB of memory are available, less than 33\n"))
 
-    def test_what_cannot_be_looked_at_is_no_pass(self):
+    def test_a_machine_that_cannot_be_looked_at_is_no_pass(self):
         for script, argument in (("disk-space.sh", self.path("none")), ("network-link.sh", "mlx5_9/1")):
             code, said = self.check(script, argument)
             self.assertNotEqual(code, 0)

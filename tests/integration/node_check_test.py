@@ -86,14 +86,14 @@ class OneNode(Asks):
         told = self.refused("echo pinging; " + HANGS, "--node-check-timeout=1")
         self.assertIn("no result within 1.0 s (--node-check-timeout); its last line: pinging", told)
 
-    def test_what_cannot_be_run_is_a_verdict(self):
+    def test_a_check_that_cannot_be_run_is_a_verdict(self):
         self.assertIn("refused by its node check: cannot run it: ", self.refused("./nosuch"))
         fifo = self.path("fifo")
         os.mkfifo(fifo, 0o700)
         self.assertIn("cannot run it: ", self.refused(fifo))
         self.assertIn("no result within 1.0 s", self.refused(". " + fifo, "--node-check-timeout=1"))
 
-    def test_what_it_leaves_or_does_without_its_output_counts_for_nothing(self):
+    def test_processes_and_files_that_it_leaves_count_for_nothing(self):
         run = self.run_ddprun(
             "--node-check=exec >&- 2>&-; (setsid sh -c 'sleep 1000' &); cat >/dev/null", FAKE_WORKER, HELLO)
         self.assertEqual(len(run.workers()), 1)

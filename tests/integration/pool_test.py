@@ -439,7 +439,7 @@ class PoolTest(DdprunTest):
         self.assertIn("It has no token (--insecure?)", run.err())
         self.terminate(server)
 
-    def test_what_makes_no_sense_is_refused(self):
+    def test_nonsense_is_refused(self):
         for flags, why in ((["--hosts=a,b"], "--pool and --hosts exclude each other"),
                            (["--run-dir=/tmp"], "--pool and --run-dir exclude each other"),
                            (["--insecure"], "--pool and --insecure exclude each other: a pool has a token"),

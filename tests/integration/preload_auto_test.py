@@ -103,7 +103,7 @@ class PreloadAuto(DdprunTest):
         self.wait_for(lambda: "not all workers have loaded torch" in self.preloaded(), run)
         self.restart(run)
 
-    def test_what_cannot_be_loaded_ahead_is_loaded_once(self):
+    def test_a_module_that_cannot_be_loaded_ahead_is_loaded_once(self):
         self.write("torch/_dynamo.py", "import os, threading\n"
                    "with open(os.path.join(os.path.dirname(__file__), 'loads'), 'a') as file:\n    file.write('x')\n"
                    "threading.Thread(target=threading.Event().wait, daemon=True).start()\n")

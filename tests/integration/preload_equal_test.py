@@ -171,7 +171,7 @@ class PreloadEqual(EqualTest):
     def test_programs_are_as_from_their_file(self):
         self.assert_equal_programs(PROGRAMS, ANEW, "tree,late")
 
-    def test_what_imports_leave_behind_comes_with_them(self):
+    def test_the_traces_of_imports_come_with_them(self):
         for name, text in LEAVES.items():
             self.write(name, text)
         self.environment.update(NUMBER="3", CUDA_VISIBLE_DEVICES="0,1")

@@ -68,7 +68,7 @@ class PreloadHandleTest : public ::testing::Test {
   std::shared_ptr<PreloadHandle> process_;
 };
 
-TEST_F(PreloadHandleTest, WhatCannotBeSetUpIsSaid) {
+TEST_F(PreloadHandleTest, AFailureOfTheSetUpIsSaid) {
   ASSERT_TRUE(Start({"honest"}));
   WorkerSpec spec = Fake({"honest"});
   spec.directory = "/there/is/no/such/place";
@@ -178,7 +178,7 @@ class WarmStartTest : public ::testing::Test {
 };
 
 // The rows of the table in warm_start.h.
-TEST_F(WarmStartTest, WhatOnlyRanksAndGenerationsNameIsWarm) {
+TEST_F(WarmStartTest, VariablesOfRanksAndGenerationsAloneAreWarm) {
   Plan(Fake({"honest"}));
   WorkerSpec spec = Fake({"honest"});
   for (const std::string& name : NamesOfWorkers(true)) {

@@ -140,7 +140,7 @@ class Preload(DdprunTest):
                 for left in ("said", "loads"):
                     os.unlink(self.path(left))
 
-    def test_what_a_fork_would_lose_or_share_is_left_out_with_all_that_imports_it(self):
+    def test_a_module_that_a_fork_would_lose_or_share_is_left_out_with_all_that_import_it(self):
         """All of it is found in one try, and named with its reason; the rest is loaded ahead."""
         bad = {
             "reads": ("import os\nX = os.environ.get('LOCAL_RANK')\n", "reads LOCAL_RANK"),
@@ -236,7 +236,7 @@ if __name__ == "__main__":
                 self.assertEqual(run.out().splitlines(), [f"[] {own} True False"] * 2, run.all())
                 self.assertIn("without fails (raises ZeroDivisionError), ends (raises SystemExit)", run.err())
 
-    def test_a_variable_that_was_set_by_what_is_left_out_is_there_for_the_rest(self):
+    def test_a_variable_that_was_set_by_a_module_left_out_is_there_for_the_rest(self):
         lib = self.enterContext(tempfile.TemporaryDirectory())
         os.symlink(lib, self.path("lib"))
         self.write("lib/sets.py", "import os\nX = os.environ.get('RANK')\nos.environ['SET'] = 'yes'\n")
@@ -290,7 +290,7 @@ sys.exit(3 if count < 3 else 0)
         self.assertIn("told.py has changed since it was loaded", run.err())
         self.assertEqual(self.loads(), 3, "the preload process, the cold one, the next preload process")
 
-    def test_what_cannot_be_forked_starts_cold_and_says_why(self):
+    def test_a_program_that_cannot_be_forked_starts_cold_and_says_why(self):
         for name, text, why in (
                 ("raises", "raise OSError('no')", r"OSError: no"),
                 ("exits", "import sys; sys.exit(3)", r"SystemExit: 3"),

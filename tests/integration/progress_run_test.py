@@ -23,7 +23,7 @@ class Progress(DdprunTest):
         files = {str(path).split("attempt_")[1]: path.read_bytes() for path in pathlib.Path(logs).rglob("*.log")}
         return sorted(run.out().splitlines()), sorted(run.err().splitlines()), files
 
-    def test_what_is_read_goes_where_it_went(self):
+    def test_output_that_is_read_goes_where_it_went(self):
         for number, flags in enumerate((
                 ["--nproc-per-node=1"], ["--nproc-per-node=2"], ["--nproc-per-node=2", "--redirects=3"],
                 ["--nproc-per-node=2", "--tee=3"], ["--nproc-per-node=2", "--redirects=1", "--local-ranks-filter=0"])):

@@ -54,7 +54,7 @@ def spellings(text):
 
 
 class Documents(unittest.TestCase):
-    def test_what_is_generated_is_new(self):
+    def test_generated_documents_are_new(self):
         for name, *part in GENERATED:
             self.assertEqual(read(name), generated(name, *part),
                              f"{name} is old: run this test's command with --rewrite")

@@ -39,7 +39,7 @@ class SchedulerCommandTest : public ::testing::Test {
 };
 
 // It would be held in memory, all of it.
-TEST_F(SchedulerCommandTest, WhatIsPrintedWithoutEndIsRefused) {
+TEST_F(SchedulerCommandTest, OutputWithoutAnEndIsRefused) {
   for (const char* stream : {"1", "2"}) {
     const Result<std::string> printed = Ask("head -c 64000000 /dev/zero >&" + std::string(stream) +
                                             " || exit 3\n: >" + Scratch("whole"));
@@ -70,7 +70,7 @@ TEST_F(SchedulerCommandTest, ControlCharactersAreMadeVisible) {
   EXPECT_EQ(*printed, "a\\x1b[2Jb");
 }
 
-TEST_F(SchedulerCommandTest, WhatItLeavesBehindIsNotWaitedFor) {
+TEST_F(SchedulerCommandTest, AProcessThatItLeavesBehindIsNotWaitedFor) {
   const Result<std::string> printed =
       Ask("sleep 1000 &\necho $! >" + Scratch("pid") + "\necho 7:00");
   pid_t left = 0;

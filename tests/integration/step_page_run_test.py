@@ -106,7 +106,7 @@ class StepPages(Asks):
         run = self.run_ddprun("-v", "--preload=ddprun", "--nproc-per-node=2", self.worker("go_to(1_000)"))
         self.assertNotIn("--preload not used", run.err())
 
-    def test_what_is_no_page_is_refused_and_steps_go_on(self):
+    def test_a_file_that_is_no_page_is_refused_and_steps_continue(self):
         run = self.start("--nproc-per-node=1", self.worker("""
             import tempfile
             from ddprun._notify import send

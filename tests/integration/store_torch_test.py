@@ -193,7 +193,7 @@ class SameBytesTest(unittest.TestCase):
             self.assertEqual(expected[-1], "open", request[:60])
             self.assertEqual(normal(request, ours.ask(request)), expected, request[:60])
 
-    def test_what_closes_a_connection(self):
+    def test_errors_that_close_a_connection(self):
         for request in CLOSING:
             ours, theirs = self.both()
             expected = theirs.ask(request)

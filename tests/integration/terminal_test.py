@@ -300,7 +300,7 @@ class Keys(OnTerminal):
 
 class Lasting(OnTerminal):
     # A helper of the worker's keeps the terminal open: the run ends all the same, and nothing is lost.
-    def test_what_was_printed_before_a_kill(self):
+    def test_output_before_a_kill(self):
         self.launch(TWO, FAKE_WORKER, "--on-rank=1", "--grandchild", "--lines=2000", "--print-raw=half", "--signal=9",
                     "--always", "--hang")
         lines = self.finish(expect=137)

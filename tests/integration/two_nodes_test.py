@@ -82,7 +82,7 @@ class FixedRanks(DdprunTest):
         node = self.ask("--nnodes=2", "--rdzv-endpoint=0.0.0.0:0", FAKE_WORKER, expect=2, limit=20)
         self.assertIn("--insecure", node.all())
 
-    def test_what_one_machine_lacks_ends_the_run_and_all_hear_why(self):
+    def test_a_lack_on_one_machine_ends_the_run_and_all_hear_why(self):
         open(self.path("file"), "w").close()
         missing = self.path("not-here")
         program = f"program '{missing}' does not exist"
@@ -110,7 +110,7 @@ class FixedRanks(DdprunTest):
                     for node in nodes.values():
                         self.assertRegex(node.err(), f"the run failed: node .* cannot start its workers: .*({why})")
 
-    def test_what_is_wrong_on_every_node_ends_it_before_it_joins(self):
+    def test_an_error_on_every_node_ends_it_before_it_joins(self):
         run = self.start_node(1, flags=("--nproc-per-node=none",))
         self.assertEqual(run.wait(), 2, run.all())
         self.assertNotIn("cannot start its workers", run.err())

@@ -51,7 +51,7 @@ class Examples(unittest.TestCase):
                     self.assertIn("'claimName': '123'", str(made))
 
     # Else what judges them judges nothing.
-    def test_what_a_cluster_would_refuse_is_refused(self):
+    def test_a_manifest_that_a_cluster_would_refuse_is_refused(self):
         for name in MADE:
             thing = objects(read_text(os.path.join(EXAMPLES, name)))[-1]
             unknown = copy.deepcopy(thing)
@@ -99,7 +99,7 @@ class Printed(unittest.TestCase):
         for form, place in (("--jobset", "completions"), ("--trainjob", "numNodes")):
             self.assertIn(f"'{place}': 8", str(objects(printed(form, "--nodes=2:8", "prog"))))
 
-    def test_what_is_not_utf8_is_refused(self):
+    def test_a_text_that_is_not_utf8_is_refused(self):
         done = subprocess.run([os.fsencode(DDPRUN), b"k8s-manifest", b"prog", b"\xff\xfe"],
                               capture_output=True, check=False)
         self.assertEqual((done.returncode, done.stdout), (2, b""))

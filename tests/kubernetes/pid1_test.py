@@ -47,7 +47,7 @@ class FirstProcess(KubeletTest):
         self.wait_for(lambda: not zombies_of(first), pod.run, what="no zombie")
         self.end()
 
-    def test_what_a_worker_leaves_ends_with_it(self):
+    def test_a_process_that_a_worker_leaves_ends_with_it(self):
         pod = self.start_pod("(setsid sleep 1000 &); (setsid sh -c 'trap \"\" TERM; sleep 1001' &); exit 0")
         self.assertEqual(pod.run.wait(), 0, pod.run.all())
         self.assertEqual(self.mark.living("sleep 100"), [])

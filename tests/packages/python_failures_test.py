@@ -11,7 +11,7 @@ from package_runs import PackageTest  # noqa: E402
 
 class Memory(PackageTest):
     # A program may close all of its descriptors, and numbers are given out again.
-    def test_what_has_a_descriptors_number_now_is_no_memory(self):
+    def test_another_file_with_a_descriptors_number_is_no_memory(self):
         self.script("""
             import fcntl, mmap, os, ddprun
             if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":

@@ -34,7 +34,7 @@ class Folders(unittest.TestCase):
             self.assertEqual(os.listdir(path), ["lock"])
         self.assertEqual(os.listdir(self.root), [])
 
-    def test_what_a_killed_caller_left_is_swept(self):
+    def test_a_killed_callers_folder_is_swept(self):
         self.left()
         with _folder.run_folder() as (path, _):
             self.assertEqual(os.listdir(self.root), [os.path.basename(path)])
@@ -56,7 +56,7 @@ class Folders(unittest.TestCase):
         with _folder.run_folder():
             self.assertFalse(os.path.exists(path))
 
-    def test_what_only_looks_like_one_stays(self):
+    def test_a_folder_that_only_looks_like_one_stays(self):
         elsewhere = self.left()
         os.rename(elsewhere, os.path.join(self.root, "mine"))
         os.symlink(os.path.join(self.root, "mine"), os.path.join(self.root, "ddprun_run_link"))

@@ -58,7 +58,7 @@ class Heartbeats(unittest.TestCase):
                          ["PHASE=checkpoint", "EXTEND_TIMEOUT_USEC=60000000"])
         self.assertEqual(self.said(ddprun.fdstore_remove, "model"), ["FDSTOREREMOVE=1", "FDNAME=model"])
 
-    def test_what_cannot_be_meant_is_refused(self):
+    def test_an_impossible_call_is_refused(self):
         for call in (lambda: ddprun.step(-1), lambda: ddprun.phase(""), lambda: ddprun.phase("a\nSTEP=9"),
                      lambda: ddprun.phase("x" * 65), lambda: ddprun.phase("x", within=0),
                      lambda: ddprun.fdstore("a:b"), lambda: ddprun.fdstore("a", 0)):
@@ -278,7 +278,7 @@ class Run(PackageTest):
         self.assertIn("in work", run.out())
         self.assertTrue(run.out().endswith("\n2\n"), run.out())
 
-    def test_what_has_no_name_goes_by_value(self):
+    def test_a_function_without_a_name_goes_by_value(self):
         text = """
             import ddprun
             def main():

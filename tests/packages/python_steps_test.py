@@ -246,7 +246,7 @@ class StepPage(unittest.TestCase):
         self.assertEqual(self.heard(), ["STEP=70", "STEP_PAGE=1"])
         self.assertEqual(len(self.files), 1)
 
-    def test_what_cannot_be_meant_writes_nothing(self):
+    def test_an_impossible_call_writes_nothing(self):
         self.to_the_page()
         for bad in (lambda: ddprun.step(-1), lambda: ddprun.step(1 << 63), lambda: ddprun.step(11, ""),
                     lambda: ddprun.step(11, of=-1), lambda: ddprun.step(11, work=-1), lambda: ddprun.step(11, within=0)):

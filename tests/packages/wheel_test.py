@@ -71,7 +71,7 @@ class Wheels(Pythons):
         venv.pip("uninstall", "--yes", "ddprun")
         self.assertEqual(files_below(venv.folder), before)
 
-    def test_what_the_wheels_say_of_themselves(self):
+    def test_the_wheels_own_descriptions(self):
         launcher = self.metadata("ddprun")
         self.assertEqual([r for r in launcher.requires or [] if "extra" not in r], [])
         self.assertEqual(launcher.metadata["Requires-Python"], ">=3.10")

@@ -58,7 +58,7 @@ class Pictures(unittest.TestCase):
             subprocess.run([sys.executable, ROOT / "scripts/docs/draw.py", name, path], input=given, text=True, check=True)
             return path.read_text()
 
-    def test_what_needs_no_run_is_as_it_is_drawn(self):
+    def test_a_picture_that_needs_no_run_is_as_it_is_drawn(self):
         for name in ("architecture", "slurm", "restarts"):
             self.assertEqual((ROOT / f"docs/pictures/{name}.svg").read_text(), self.draw(name))
 

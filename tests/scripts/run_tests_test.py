@@ -51,7 +51,7 @@ class RunTests(unittest.TestCase):
         shown = self.lines[self.lines.index(line):]
         self.assertLess(shown.index("not yet"), shown.index("better now"))
 
-    def test_what_fails_twice_fails(self):
+    def test_a_test_that_fails_twice_fails(self):
         self.add_flaky()
         self.add("bad", "exit 3")
         self.assertNotEqual(self.run_tests(), 0, self.output)

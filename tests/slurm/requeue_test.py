@@ -47,7 +47,7 @@ class Requeued(SlurmTest):
 
     # Slurm says nothing by itself: squeue tells how long the job has, and the agents stop in time. Here
     # it answers once the training is on its way, and the second time that nothing ends.
-    def test_what_knows_its_end_stops_before(self):
+    def test_a_job_that_knows_its_end_stops_before(self):
         go, path = self.path("go"), self.path("bin")
         self.write(os.path.join(path, "squeue"), "#!/bin/sh\n[ -n \"$SLURM_RESTART_COUNT\" ] && exec echo UNLIMITED\n"
                            f"while [ ! -e {go} ]; do sleep 0.1; done\necho \"$@\" >&2\necho 5:01\n", 0o755)
@@ -62,7 +62,7 @@ class Requeued(SlurmTest):
         self.assertIn("saved: exit code 75, start this run again", text)
         self.assertIn("ignoring --stop-before: the job's end time is unknown (squeue: it printed 'UNLIMITED')", text)
 
-    def test_what_fails_is_not_requeued(self):
+    def test_a_job_that_fails_is_not_requeued(self):
         job, out = self.batch(f"srun {DDPRUN} {TRAIN} --model=nonsense\n" + REQUEUE, "--nodes=2",
                               "--ntasks-per-node=1", "--requeue")
         self.wait_for_state(job, "FAILED 2:0", out)

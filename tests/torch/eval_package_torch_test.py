@@ -106,7 +106,7 @@ class EvalPackage(DdprunTest):
                 self.assertIn("Export the model that is trained, as docs/own-model.md shows", run.err())
 
     # DdprunTest sees that nothing of it is left in TMPDIR. A folder was taken, and removed as if the loader had made it.
-    def test_what_cannot_be_loaded_leaves_all_folders_as_they_are(self):
+    def test_a_package_that_cannot_be_loaded_leaves_all_folders_as_they_are(self):
         with zipfile.ZipFile(self.mlp) as good, zipfile.ZipFile(self.path("broken.pt2"), "w") as broken:
             good.extractall(self.path("aotinductor_mine"))
             for name in good.namelist():

@@ -227,7 +227,7 @@ class Failure(support.TrainerTest):
             self.assertIn(f"cannot write 'prof/trace-generation-1-rank-{rank}.json': File too large", worker.text("err"))
 
     # It is saved before anything that may be refused.
-    def test_what_was_trained_is_kept_where_the_parameters_have_no_place(self):
+    def test_the_training_is_kept_where_the_parameters_have_no_place(self):
         arguments = ["--model=toy", "--epochs=2", "--checkpoint-every=100000", "--dump-parameters=place/p"]
         (worker,) = self.start(arguments + ["--skew=0:20"])
         self.assertTrue(worker.wait_for_step(1))

@@ -43,7 +43,7 @@ class Hdf5(support.TrainerTest):
                 self.assert_same_bits(made_up, read, f"{kind}, {name}")
 
     @unittest.skipUnless(WRITE_HDF5, "built without HDF5")
-    def test_what_is_wrong_with_the_file_is_said(self):
+    def test_an_error_of_the_file_is_said(self):
         self.write(SHAPE + ",train=10,test=2")
         self.refused("the array has floats of shape 10x2x8 instead of floats of shape SAMPLESx2x16",
                      "source=2,target=3,d_model=16")

@@ -100,7 +100,7 @@ class Stop(support.TrainerTest):
         self.assertIn("asked to stop, but step", workers[0].text("err"))
 
     # Its trace may take longer to make than a peer may hang, and than a launcher has patience.
-    def test_what_is_saved_comes_before_a_profile(self):
+    def test_a_checkpoint_comes_before_a_profile(self):
         workers = self.start(["--epochs=100000", "--profile=profile", "--profile-schedule=0,0,100000000"], ranks=2)
         self.assertTrue(workers[0].wait_for_step(50))
         workers[1].kill(signal.SIGTERM)

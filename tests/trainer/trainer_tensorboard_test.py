@@ -31,7 +31,7 @@ class TensorBoard(support.TrainerTest):
         self.assertIn("finished already", workers[0].text("err"))
         self.assertEqual(self.files(), second)
 
-    def test_what_can_be_no_directory_is_a_wrong_command_line(self):
+    def test_a_path_that_can_be_no_directory_is_a_wrong_command_line(self):
         with open(self.path("curves"), "w") as file:
             file.write("not ours")
         workers = self.run_world(SHORT, expect=2, ranks=2)

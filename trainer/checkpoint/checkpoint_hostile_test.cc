@@ -86,7 +86,7 @@ TEST_F(CheckpointHostile, AFileLargerThanTheMemoryIsNotRead) {
 
 // A record that was linked, though its writer heard otherwise and could not remove the name beside
 // it, is the record: trying again must not write into it.
-TEST_F(CheckpointHostile, WhatWasLinkedIsNotWrittenAnew) {
+TEST_F(CheckpointHostile, ALinkedFileIsNotWrittenAnew) {
   FileSystem& files = RealFileSystem();
   ASSERT_TRUE(files.Write(directory_ / "beside", {"a record"}));
   ASSERT_TRUE(files.Link(directory_ / "beside", directory_ / "fence-9").value());

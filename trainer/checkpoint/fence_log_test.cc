@@ -350,7 +350,7 @@ TEST_F(OldFenceLog, AListingOlderThanANewersClaimProvesNothing) {
 
 // A name that was found once and is not found again is no record that never was: the claim would
 // carry the head before it, and the newest checkpoint would be lost.
-TEST_F(OldFenceLog, WhatWasReadOnceCountsThoughALaterLookupIsOlder) {
+TEST_F(OldFenceLog, ARecordThatWasReadOnceCountsThoughALaterLookupIsOlder) {
   ASSERT_TRUE(Claim(World("a", 1)));
   ASSERT_TRUE(fence_.Commit(World("a", 1), {kFirst}));
   files_.names = files_.List("/ckpt").value();

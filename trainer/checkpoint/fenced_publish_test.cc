@@ -121,7 +121,7 @@ TEST_F(FencedPublish, ADirectoryIsPublishedWithAllInIt) {
   EXPECT_EQ(*ReadFile(directory_ / "out" / "deep" / "file", 10), "text");
 }
 
-TEST_F(FencedPublish, WhatItDidNotMakeIsLeftAlone) {
+TEST_F(FencedPublish, ADirectoryThatItDidNotMakeIsLeftAlone) {
   std::ofstream(directory_ / "model") << "precious";
   Result<Published> refused = Publish(World(1), "a");
   EXPECT_TRUE(Fails(refused, ErrorKind::kInvalid));
@@ -161,7 +161,7 @@ TEST_F(FencedPublish, OnlyFilesAndDirectoriesArePublished) {
 }
 
 // Moved to a new name, it would be missing under the one that readers follow.
-TEST_F(FencedPublish, WhatIsPublishedAlreadyIsNotMoved) {
+TEST_F(FencedPublish, APublishedVersionIsNotMoved) {
   fs::create_directories(directory_ / "tree" / "deep");
   const fs::path target = directory_ / "model";
   const Result<Published> made =
@@ -175,7 +175,7 @@ TEST_F(FencedPublish, WhatIsPublishedAlreadyIsNotMoved) {
   }
 }
 
-TEST_F(FencedPublish, NorIsWhatAnotherNameOrATrainingKeeps) {
+TEST_F(FencedPublish, NorIsAVersionThatAnotherNameOrATrainingKeeps) {
   fs::create_directories(directory_ / "tree" / "deep");
   const Result<Published> made =
       PublishFenced(RealFileSystem(), {directory_ / "tree", directory_ / "other", World(1), {}});

@@ -24,7 +24,7 @@ struct Block {
   Bytes bytes;
 };
 
-TEST(MemoryBlock, WhatIsWrittenIsRead) {
+TEST(MemoryBlock, AWrittenBlockIsRead) {
   Block block;
   const Snapshot written = SnapshotAt(7);
   ASSERT_TRUE(WriteBlock(block.bytes, written));
@@ -48,7 +48,7 @@ TEST(MemoryBlock, ModelAndOptimizerMayHaveTensorsOfTheSameName) {
   EXPECT_EQ(ReadBlock(block.bytes)->optimizer, written.optimizer);
 }
 
-TEST(MemoryBlock, WhatDoesNotFitLeavesItAsItWas) {
+TEST(MemoryBlock, ATextThatDoesNotFitLeavesItAsItWas) {
   Block block;
   ASSERT_TRUE(WriteBlock(block.bytes, SnapshotAt(7)));
   Snapshot large = SnapshotAt(8);

@@ -190,7 +190,7 @@ class Model {
   int broken_ = 0;
 };
 
-TEST(MemoryStartModel, WhatIsCommittedDescendsFromTheHeadBefore) {
+TEST(MemoryStartModel, ACommitDescendsFromTheHeadBefore) {
   int commits = 0;
   int from_memory = 0;
   int by_own = 0;

@@ -23,7 +23,7 @@ TEST(GpuPlugin, AFileThatIsOnNoPathOfLibrariesIsNotThere) {
                     "'libddprun_nowhere.so' is not there"));
 }
 
-TEST(GpuPlugin, WhatTheLoaderAnsweredIsSaid) {
+TEST(GpuPlugin, TheAnswerOfTheLoaderIsSaid) {
   const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) /
                                      ("not_a_library" + std::to_string(::getpid()) + ".so");
   std::ofstream(path) << "text";

@@ -57,7 +57,7 @@ TEST_F(SageMakerFiles, HyperparametersAreFlagsAndTheMostParticularWins) {
                                             "--keep-last=4", "--lr=0.125", "--model=mlp"));
 }
 
-TEST_F(SageMakerFiles, WhatIsNoJsonIsAnErrorThatNamesIt) {
+TEST_F(SageMakerFiles, AFileThatIsNoJsonIsAnErrorThatNamesIt) {
   const auto found = Detect({"DDPRUN_SAGEMAKER_ROOT=" + root_.native(), "SM_HPS=epochs=3"});
   ASSERT_FALSE(found);
   EXPECT_THAT(found.error().message, HasSubstr("SM_HPS"));

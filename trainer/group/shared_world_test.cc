@@ -115,7 +115,7 @@ TEST(SharedWorld, SumsSeveralTensorsAtOnce) {
 
 // Rank 0 continues as the backend's thread does, whose next work waits already. For rank 1 that
 // must not look like another collective in the place of the one that failed.
-TEST(SharedWorld, WhatFailsAcrossNodesEndsTheWaitOfAll) {
+TEST(SharedWorld, AFailureAcrossNodesEndsTheWaitOfAll) {
   OnEveryRank(2, milliseconds(300), [](SharedWorld& world) {
     std::vector<float> numbers(10, 1);
     const std::vector<std::span<float>> spans = {numbers};

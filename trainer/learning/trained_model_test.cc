@@ -19,7 +19,7 @@ std::shared_ptr<TorchModel> TwoWeights() {
   return model;
 }
 
-TEST(TrainedModel, WhatIsFrozenIsPartOfTheStateAndNotTrained) {
+TEST(TrainedModel, AFrozenParameterIsPartOfTheStateAndNotTrained) {
   const TrainedModel model(TwoWeights(), {.freeze = {"head"}});
   EXPECT_TRUE(model.placed());
   EXPECT_EQ(model.names(), std::vector<std::string>{"body.weight"});

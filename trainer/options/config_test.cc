@@ -55,7 +55,7 @@ TEST(Config, ReadsEveryFlag) {
   EXPECT_DOUBLE_EQ(config.bucket_mib, 0.5);
 }
 
-TEST(Config, WhatTheCommandLineLeavesOutIsTheModelsRecipe) {
+TEST(Config, FlagsThatTheCommandLineLeavesOutAreTheModelsRecipe) {
   const auto vgg = std::get<TrainConfig>(ParseAll({"--model=vgg11"}));
   EXPECT_EQ(vgg.dataset, "mnist32");
   EXPECT_EQ(vgg.batch, 128);
@@ -266,7 +266,7 @@ TEST(Config, ReadsWhatIsDoneWithATraining) {
 }
 
 // Its reader has a terminal.
-TEST(Config, WhatIsRefusedIsOneLineWhateverWasSaid) {
+TEST(Config, ARefusalIsOneLineForAnyText) {
   const char* const said = "a\nb\x1b[31m";
   for (const char* const flag : {"--model", "--model-arg", "--dataset", "--data-arg", "--lr",
                                  "--resume", "--device", "--profile-schedule", "--skew"}) {
@@ -286,7 +286,7 @@ TEST(Config, SkewIsRanksAndMilliseconds) {
   }
 }
 
-TEST(Config, WhatNeedsValidationSaysSo) {
+TEST(Config, FlagsThatNeedValidationSaySo) {
   const EarlyExit refusal =
       Refusal({"--keep-best", "--early-stop=2", "--init-strict=perhaps", "--profile-schedule=1,1",
                "--validation-samples=-1", "--memory-snapshots=1"});
