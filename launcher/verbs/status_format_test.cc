@@ -11,8 +11,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
 using ::testing::HasSubstr;
 using ::testing::Not;
 

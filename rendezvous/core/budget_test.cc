@@ -11,10 +11,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""min;
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 // One node whose worker fails again and again.
 struct Failing : testing::Test {
   Scenario scenario;

@@ -9,8 +9,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""s;
-
 constexpr RunSpec kOfTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 1s};
 constexpr const char* kWhy = "node n1 cannot start its workers: no train.py";
 

@@ -7,8 +7,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""s;
-
 struct Control : testing::Test {
   Scenario scenario;
   RunSpec spec{.min_nodes = 1, .max_nodes = 2};

@@ -7,9 +7,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 // Two nodes that host generation 1.
 struct Pair : PairOfNodes {
   void SetUp() override { Form(); }

@@ -9,8 +9,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""s;
-
 TEST(Describe, AFailureNamesTheRankAndTheCause) {
   WorkerFailure failure{.rank = 5, .local_rank = 1, .pid = 77, .status = Killed{9}, .host = "h"};
   EXPECT_EQ(Describe(failure),

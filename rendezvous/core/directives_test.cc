@@ -8,8 +8,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""s;
-
 constexpr RunSpec kElastic{.min_nodes = 1, .max_nodes = 2, .last_call = 0s};
 
 // One node that hosts generation 1 of a run that may have two.

@@ -6,9 +6,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 // Two nodes that host generation 1.
 struct Drained : PairOfNodes {
   void SetUp() override { Form(); }

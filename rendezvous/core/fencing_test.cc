@@ -8,9 +8,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 constexpr RunSpec kFenced{.min_nodes = 1, .max_nodes = 2, .fence_after = Duration(10'000)};
 
 // Two nodes host generation 1; n1 is not heard again after second 1.

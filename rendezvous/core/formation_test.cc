@@ -9,9 +9,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 std::vector<std::string> Names(const World& world) {
   std::vector<std::string> names;
   for (const Member& member : world.members) {

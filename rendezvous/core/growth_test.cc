@@ -10,9 +10,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 constexpr RunSpec kUpToFour{.min_nodes = 1, .max_nodes = 4, .last_call = 0s};
 
 // One node that hosts generation 1 of a run that may have four.

@@ -7,9 +7,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 Evidence From(const std::string& node, std::uint32_t rank, ExitStatus status, Time when) {
   Evidence evidence{{node, {1}}, Failure(status), when};
   evidence.failure.rank = rank;

@@ -8,10 +8,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-using std::chrono_literals::operator""min;
-
 TEST(Lateness, TheLongestOfTheLastMinutesCounts) {
   WindowedMax longest;
   Observe(longest, 2s, At(0s), kLatenessRemembered);

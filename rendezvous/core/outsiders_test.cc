@@ -9,8 +9,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""s;
-
 struct Outsiders : PairOfNodes {
   Node outsider{scenario, "n9", kTwo};
 };

@@ -8,8 +8,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""s;
-
 struct Peers : testing::Test {
   Scenario scenario;
   const RunSpec spec{.min_nodes = 2, .max_nodes = 2};

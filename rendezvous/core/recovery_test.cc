@@ -4,9 +4,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 TEST_F(Recovering, ASuccessReportedAgainIsNotLost) {
   a.Ends(Outcome::kSucceeded, {}, At(4s));
   Restart();

@@ -9,8 +9,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""s;
-
 WorkerFailure LongWinded(std::uint32_t rank) {
   WorkerFailure failure = Failure(Exited{1});
   failure.rank = rank;

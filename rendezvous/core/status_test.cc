@@ -7,8 +7,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""s;
-
 struct Status : testing::Test {
   Scenario scenario;
   RunSpec spec{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3};

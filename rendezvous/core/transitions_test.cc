@@ -7,8 +7,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""s;
-
 struct Transitions : PairOfNodes {
   void SetUp() override { Form(); }
 };

@@ -10,9 +10,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 constexpr RunSpec kTwoOfThree{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 5s};
 
 struct Unfit : testing::Test {

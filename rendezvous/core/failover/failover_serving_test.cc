@@ -4,9 +4,6 @@
 namespace ddprun::failover {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 TEST(Failover, TheHolderMovesItsCounterEveryThirdOfALease) {
   Node node = Holder();
   EXPECT_EQ(NextWake(node.state, node.config), At(1s));

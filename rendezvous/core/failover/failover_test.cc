@@ -4,9 +4,6 @@
 namespace ddprun::failover {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 // ---- What a claim is called ----
 Claim Named(const TakeClaim& take, Term clock) {
   return NewClaim(take, clock, {"n1", 29400});

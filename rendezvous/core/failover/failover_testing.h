@@ -12,6 +12,9 @@
 
 namespace ddprun::failover {
 
+using std::chrono_literals::operator""ms;
+using std::chrono_literals::operator""s;
+
 inline Time At(Duration since_start) {
   return Time{std::chrono::seconds(1'000) + since_start};
 }

@@ -8,9 +8,6 @@
 namespace ddprun {
 namespace {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 // Two nodes, and how soon each reports that it follows its directive.
 struct StartupOfTwo : PairOfNodes {
   std::string Newest(Duration when = 60s) {

@@ -13,9 +13,6 @@
 
 namespace ddprun {
 
-using std::chrono_literals::operator""ms;
-using std::chrono_literals::operator""s;
-
 inline ProgressGroup Late(std::uint32_t rank, std::uint64_t step, const std::string& phase = "",
                           std::uint32_t count = 1) {
   return {step, phase, rank, count, count, 30s};
