@@ -1,7 +1,10 @@
 #include "trainer/checkpoint/checkpoint_files.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <set>
+#include <sstream>
 #include <utility>
 
 #include "trainer/checkpoint/digest.h"
@@ -60,18 +63,47 @@ Result<Snapshot> ReadContents(FileSystem& files, const fs::path& directory, Stat
   return snapshot;
 }
 
-// Names both models and what to do. None: they match.
+// Of the tensors of `own`, as a model's description lists them, the first that `other` lacks or has
+// in another shape, and how many more there are. Empty: none.
+std::string OnlyIn(const std::string& own, const std::string& other) {
+  constexpr std::size_t kShown = 3;
+  std::istringstream other_words(other);
+  const std::set<std::string> known(std::istream_iterator<std::string>(other_words), {});
+  std::string shown;
+  std::size_t count = 0;
+  std::istringstream words(own);
+  for (std::string word; words >> word;) {
+    if (!known.contains(word) && count++ < kShown) {
+      shown += (shown.empty() ? "" : " ") + word;
+    }
+  }
+  if (count > kShown) {
+    shown += " and " + std::to_string(count - kShown) + " more";
+  }
+  return shown;
+}
+
+std::string ModelText(const std::string& name, const std::string& differing) {
+  return "'" + name + "'" + (differing.empty() ? "" : " (" + differing + ")");
+}
+
+// Names both models, how they differ, and what to do. None: they match.
 std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConfig& config,
                                    const fs::path& checkpoint) {
   if (state.model == config.model && state.model_description == config.model_description) {
     return std::nullopt;
   }
-  return Error{ErrorKind::kInvalid, "checkpoint '" + checkpoint.native() + "' is of model '" +
-                                        state.model + "' (" + state.model_description +
-                                        "), this program trains '" + config.model + "' (" +
-                                        config.model_description +
-                                        "): choose the same model, or another directory; nothing "
-                                        "was deleted [other-model]"};
+  const std::string there = OnlyIn(state.model_description, config.model_description);
+  std::string here = OnlyIn(config.model_description, state.model_description);
+  if (state.model == config.model && there.empty() && here.empty()) {
+    here = "the same tensors in another order";
+  }
+  return Error{ErrorKind::kInvalid,
+               "checkpoint '" + checkpoint.native() + "' is of model " +
+                   ModelText(state.model, there) + ", this program trains " +
+                   ModelText(config.model, here) +
+                   ": choose the same model, or another directory; nothing was deleted "
+                   "[other-model]"};
 }
 
 }  // namespace
