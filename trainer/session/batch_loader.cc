@@ -8,14 +8,25 @@
 #include <string>
 #include <utility>
 
+#include "trainer/learning/named_tensor.h"
+
 namespace ddprun {
 namespace {
+
+struct FailedSample {
+  std::uint64_t index;
+  std::string why;
+};
 
 std::vector<Example> GetAll(const Data& data, std::span<const std::uint64_t> indices, int threads) {
   std::vector<Example> samples(indices.size());
   const auto get = [&](std::size_t first, std::size_t last) {
     for (std::size_t i = first; i < last; ++i) {
-      samples[i] = data.get(indices[i]);
+      try {
+        samples[i] = data.get(indices[i]);
+      } catch (...) {
+        throw FailedSample{indices[i], FirstLineOf(std::current_exception())};
+      }
     }
   };
   if (threads < 2 || indices.size() < 2) {
@@ -38,12 +49,35 @@ std::vector<Example> GetAll(const Data& data, std::span<const std::uint64_t> ind
   return samples;
 }
 
-Example Stack(const std::vector<Example>& samples) {
+std::string ShapesOf(const Example& sample) {
+  std::string shapes;
+  for (const at::Tensor& tensor : sample) {
+    shapes += (shapes.empty() ? "" : " ") +
+              (tensor.defined() ? ShapeText(tensor.sizes()) : std::string("none"));
+  }
+  return shapes.empty() ? "none" : shapes;
+}
+
+Result<Example> Stack(const std::vector<Example>& samples, std::span<const std::uint64_t> indices) {
+  const auto alike = [](const at::Tensor& one, const at::Tensor& other) {
+    return one.defined() && other.defined() && one.sizes() == other.sizes();
+  };
+  for (std::size_t i = 1; i < samples.size(); ++i) {
+    if (!std::equal(samples[i].begin(), samples[i].end(), samples[0].begin(), samples[0].end(),
+                    alike)) {
+      return Error{ErrorKind::kInvalid,
+                   "the data set gave tensors of the shapes " + ShapesOf(samples[0]) +
+                       " for sample " + std::to_string(indices[0]) + ", but " +
+                       ShapesOf(samples[i]) + " for sample " + std::to_string(indices[i]) +
+                       ". To join samples that differ in size, give the data set a function "
+                       "Collate"};
+    }
+  }
   Example batch;
   for (std::size_t i = 0; i < samples[0].size(); ++i) {
     std::vector<at::Tensor> column;
     for (const Example& sample : samples) {
-      column.push_back(sample.at(i));
+      column.push_back(sample[i]);
     }
     batch.push_back(at::stack(column));
   }
@@ -71,11 +105,20 @@ Result<Example> LoadExample(const Data& data, std::span<const std::uint64_t> ind
       example = data.fill(indices);
     } else {
       std::vector<Example> samples = GetAll(data, indices, options.threads);
-      example = data.collate ? data.collate(std::move(samples)) : Stack(samples);
+      if (data.collate) {
+        example = data.collate(std::move(samples));
+      } else {
+        ASSIGN_OR_RETURN(example, Stack(samples, indices));
+      }
     }
+  } catch (const FailedSample& failed) {
+    return Error{ErrorKind::kSystem, "the data set failed at sample " +
+                                         std::to_string(failed.index) + ": " + failed.why};
   } catch (...) {
-    return Error{ErrorKind::kSystem, "the data set failed at sample " + std::to_string(indices[0]) +
-                                         ": " + FirstLineOf(std::current_exception())};
+    return Error{ErrorKind::kSystem,
+                 "the data set failed at a batch of " + std::to_string(indices.size()) +
+                     " samples, the first of which is " + std::to_string(indices[0]) + ": " +
+                     FirstLineOf(std::current_exception())};
   }
   if (example.empty() || !std::all_of(example.begin(), example.end(),
                                       [](const at::Tensor& tensor) { return tensor.defined(); })) {

@@ -19,6 +19,7 @@
 namespace ddprun {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
@@ -250,19 +251,37 @@ TEST(BatchLoader, StacksCollatesAndKeepsTheOrderOnManyThreads) {
 }
 
 TEST(BatchLoader, SaysWhatTheDataSetHasThrown) {
-  Data data{
-      .size = 3,
-      .fill = {},
-      .get = [](std::uint64_t) -> Example { throw std::runtime_error("no such file\nand more"); },
-      .collate = {}};
+  Data data{.size = 3,
+            .fill = {},
+            .get = [](std::uint64_t index) -> Example {
+              if (index == 2) {
+                return {at::ones({2})};
+              }
+              throw std::runtime_error("no such file\nand more");
+            },
+            .collate = {}};
   const std::vector<std::uint64_t> indices = {2, 1};
   for (const int threads : {0, 2}) {
     const Result<Example> loaded = LoadExample(data, indices, {.threads = threads});
     ASSERT_FALSE(loaded);
-    EXPECT_EQ(loaded.error().message, "the data set failed at sample 2: no such file");
+    EXPECT_EQ(loaded.error().message, "the data set failed at sample 1: no such file");
   }
   data.get = [](std::uint64_t) { return Example{}; };
   EXPECT_FALSE(LoadExample(data, indices, {}));
+}
+
+TEST(BatchLoader, NamesTheSampleThatDiffersInSize) {
+  const std::vector<std::uint64_t> indices = {2, 2, 1};
+  Data data{.size = 3, .fill = {}, .get = {}, .collate = {}};
+  const auto message = [&] { return LoadExample(data, indices, {}).error().message; };
+  data.get = [](std::uint64_t index) { return Example{at::ones({3}), at::ones({index == 1, 4})}; };
+  EXPECT_THAT(message(),
+              AllOf(HasSubstr("shapes [3] [0,4] for sample 2, but [3] [1,4] for sample 1"),
+                    HasSubstr("a function Collate")));
+  data.get = [](std::uint64_t index) { return Example(index, at::ones({})); };
+  EXPECT_THAT(message(), HasSubstr("shapes [] [] for sample 2, but [] for sample 1"));
+  data.get = [](std::uint64_t index) { return Example{index == 1 ? at::Tensor() : at::ones({})}; };
+  EXPECT_THAT(message(), HasSubstr("but none for sample 1"));
 }
 
 TEST(BatchLoader, RefusesABatchWithoutARowForEachSample) {
