@@ -29,11 +29,47 @@ struct Net : torch::nn::Module {
   torch::nn::Linear last{nullptr};
 };
 
+// All gradients of one step.
+void LearnFrom(ddprun::Session& session, const std::string& how, Net& net, torch::nn::Linear& aside,
+               const torch::Tensor& other, const ddprun::Batch& batch) {
+  bool first = true;
+  for (const ddprun::Batch& part : session.Parts(batch)) {
+    const torch::Tensor data = how.ends_with("another") ? part.data * other : part.data;
+    torch::Tensor loss = torch::nn::functional::cross_entropy(net.forward(data), part.target);
+    if (how == "reaches a module early" && first) {
+      loss = loss + aside(part.data).mean();
+    }
+    if (how == "its own backward") {
+      loss.backward();
+    } else {
+      session.Backward(loss);
+    }
+    if (how == "leaves the parts") {
+      return;
+    }
+    first = false;
+  }
+  if (how == "adds a loss") {
+    const torch::Tensor before = net.last->bias.grad().clone();
+    torch::Tensor sum = torch::zeros({});
+    for (const torch::Tensor& parameter : net.parameters()) {
+      sum = sum + parameter.sum();
+    }
+    session.Backward(sum);
+    TORCH_CHECK((net.last->bias.grad() - before).allclose(torch::ones({2}), 1e-4, 1e-4),
+                "a loss after the parts is not one of the whole batch");
+  }
+}
+
 void Body(ddprun::Session& session) {
   const std::string how = session.flag("how");
   auto net = session.Replicate(std::make_shared<Net>());
   if (how == "replicates a part") {
     session.Replicate(net->first);
+  }
+  torch::nn::Linear aside(2, 1);
+  if (how == "reaches a module early") {
+    session.Replicate(aside);
   }
   net->norm->eval();
   const bool trains = how == "trains another";
@@ -62,13 +98,7 @@ void Body(ddprun::Session& session) {
       } else if (how == "catches") {
         throw std::runtime_error("its own");
       }
-      for (const ddprun::Batch& part : session.Parts(batch)) {
-        const torch::Tensor scaled = how.ends_with("another") ? part.data * other : part.data;
-        session.Backward(torch::nn::functional::cross_entropy(net->forward(scaled), part.target));
-        if (how == "leaves the parts") {
-          break;
-        }
-      }
+      LearnFrom(session, how, *net, aside, other, batch);
       optimizer.step();
       if (trains) {
         of_other.step();

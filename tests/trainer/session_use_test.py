@@ -17,12 +17,20 @@ class Use(support.TrainerTest):
                 ("keeps late", "Keep: call it before Batches"),
                 ("changes early", "'net.first.bias' was changed before Backward"),
                 ("two lines", "has a control character"),
+                ("its own backward", "Call session.Backward(loss) in place of loss.backward()"),
                 ("catches", "an exception left the loop over session.Batches")):
             with self.subTest(how):
                 self.ends(how, 2, says)
 
     def test_parts_are_not_left_early(self):
-        self.ends("leaves the parts", 2, "was left before its last part", "--micro-batch=5")
+        self.ends("leaves the parts", 2, "Finish the loop over Parts", "--micro-batch=5")
+
+    def test_a_module_that_earlier_parts_alone_reach_is_refused(self):
+        self.ends("reaches a module early", 2, "the gradients of the module with 'weight' were not averaged",
+                  "--micro-batch=5")
+
+    def test_a_loss_after_the_parts_is_one_of_the_whole_batch(self):
+        self.ends("adds a loss", 0, None, "--micro-batch=5")
 
     def test_an_exception_of_any_type_is_reported(self):
         self.ends("throws", 1, "the program failed: it threw an exception that is not a std::exception")

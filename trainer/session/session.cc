@@ -143,6 +143,7 @@ struct Session::Impl {
   std::size_t parts = 1;  // How many parts the open step has.
   std::size_t part = 0;   // The current part of the open step, from 0.
   std::int64_t part_size = 0;
+  std::int64_t whole_size = 0;  // Of all parts.
   std::optional<Autocast> autocast;
   std::optional<Result<TrainingEnd>> end;
 };
@@ -308,7 +309,7 @@ void Session::Impl::TakeBatch() {
   global_count = next->batch.count;
   parts = 1;
   part = 0;
-  part_size = batch->size;
+  part_size = whole_size = batch->size;
   Seed(device, StepSeed(training.state.seed, training.state.step, training.env.rank));
   SetLearningRates();
   if (precision != Precision::kFloat32) {
@@ -482,9 +483,9 @@ Parts Session::Parts(const Batch& batch) {
 Parts::Iterator& Parts::Iterator::operator++() {
   ++at_;
   session_->impl_->part = at_;
-  if (at_ < parts_->size()) {
-    session_->impl_->part_size = (*parts_)[at_].size;
-  }
+  // After the last part a loss is of the whole batch again.
+  session_->impl_->part_size =
+      at_ < parts_->size() ? (*parts_)[at_].size : session_->impl_->whole_size;
   return *this;
 }
 

@@ -4,6 +4,7 @@
 #include <torch/csrc/autograd/function.h>
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
+#include <algorithm>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -207,6 +208,8 @@ Result<void> SessionLearner::Backward(const at::Tensor& loss, double weight, boo
     const NamedRange range("backward");
     ASSIGN_OR_RETURN(const std::vector<Replica*> reached, Reached(loss));
     for (Replica* const replica : reached) {
+      replica->reached = true;
+      replica->sums = !exchanges;
       if (replica->exchange && exchanges) {
         replica->exchange->BeforeForward();
         replica->exchange->BeforeBackward();
@@ -233,7 +236,6 @@ Result<void> SessionLearner::Backward(const at::Tensor& loss, double weight, boo
   }
   AwaitCopies();
   may_change_ = true;
-  sums_ = !exchanges;
   return {};
 }
 
@@ -251,10 +253,23 @@ Result<void> SessionLearner::CheckUnchanged() const {
 }
 
 Result<void> SessionLearner::CheckStep() const {
-  if (sums_) {
-    return Error{ErrorKind::kInvalid,
-                 "EndStep: the loop over Parts was left before its last part, so the gradients "
-                 "were not averaged over the ranks"};
+  for (const Replica& replica : replicas_) {
+    if (replica.sums) {
+      return Error{ErrorKind::kInvalid,
+                   "EndStep: the gradients of the module with '" + replica.names[0] +
+                       "' were not averaged over the ranks: a loss of an earlier part reached it, "
+                       "but none of the last part. Finish the loop over Parts, and let the last "
+                       "part's loss reach each module that an earlier one reaches"};
+    }
+    // A checkpoint's copies may be under way too: only Backward awaits them.
+    if (!replica.reached &&
+        std::any_of(replica.parameters.begin(), replica.parameters.end(),
+                    [](const at::Tensor& parameter) { return parameter.grad().defined(); })) {
+      return Error{ErrorKind::kInvalid,
+                   "EndStep: the gradients of the module with '" + replica.names[0] +
+                       "' were not averaged over the ranks: no session.Backward has reached it in "
+                       "this step. Call session.Backward(loss) in place of loss.backward()"};
+    }
   }
   return CheckUnchanged();
 }
@@ -265,7 +280,8 @@ void SessionLearner::ForgetGradients() {
   for (const NamedTensor& item : kept_.model()) {
     versions_.push_back(static_cast<std::int64_t>(item.tensor._version()));
   }
-  for (const Replica& replica : replicas_) {  // Those of an optimizer that is not kept, too.
+  for (Replica& replica : replicas_) {  // Those of an optimizer that is not kept, too.
+    replica.reached = replica.sums = false;
     for (const at::Tensor& parameter : replica.parameters) {
       parameter.mutable_grad().reset();
     }

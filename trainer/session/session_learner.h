@@ -52,8 +52,8 @@ class SessionLearner final : public Learner {
   // Of one step or evaluation with so many samples: the mean over them.
   void AddMetric(const Metric& metric, std::size_t samples);
   void AddSamples(std::size_t samples) { samples_ += samples; }
-  // At the end of a step. kInvalid: a sum of gradients was not exchanged, or a kept parameter was
-  // changed without a Backward.
+  // At the end of a step. kInvalid: gradients were not exchanged, or a kept parameter was changed
+  // without a Backward.
   Result<void> CheckStep() const;
   // At the end of a step: a warning about tensors that it has trained though no replicated module
   // has them. Empty: none, or not the first step.
@@ -78,6 +78,9 @@ class SessionLearner final : public Learner {
     std::vector<std::string> names;
     std::vector<at::Tensor> parameters;
     std::unique_ptr<GradientExchange> exchange;  // None in a group of one.
+    // Whether a loss of the open step has reached it, and its gradients still wait for an exchange.
+    bool reached = false;
+    bool sums = false;
   };
   // A sum over samples. A GPU's numbers stay there until they are taken.
   struct Sum {
@@ -102,7 +105,6 @@ class SessionLearner final : public Learner {
   std::vector<std::pair<at::Tensor, at::Tensor>> elsewhere_;  // With copies of before.
   bool looks_elsewhere_ = true;
   bool may_change_ = false;             // Whether a Backward of the open step has returned.
-  bool sums_ = false;                   // Whether gradients of parts wait to be exchanged.
   std::vector<std::int64_t> versions_;  // The kept tensors' change counters after the last step.
   std::map<std::string, Sum> metrics_;
   std::size_t samples_ = 0;
