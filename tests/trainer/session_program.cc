@@ -7,7 +7,8 @@ namespace {
 
 struct Points {
   std::string how;
-  std::uint64_t size() const { return 64; }
+  std::uint64_t count = 64;
+  std::uint64_t size() const { return count; }
   torch::data::Example<> Get(std::uint64_t index) const {
     if (how == "get throws") {
       throw 42;
@@ -28,6 +29,20 @@ struct Net : torch::nn::Module {
   torch::nn::BatchNorm1d norm{nullptr};
   torch::nn::Linear last{nullptr};
 };
+
+std::vector<ddprun::Metric> ScoreOf(ddprun::Session& session, const std::string& how, Net& net,
+                                    const ddprun::Batch& batch) {
+  const torch::Tensor loss =
+      torch::nn::functional::cross_entropy(net.forward(batch.data), batch.target);
+  if (how == "misuses in a score") {
+    session.flag("none");
+  } else if (how == "scores nothing") {
+    return {};
+  } else if (how == "scores other names" && batch.indices[0] > 0) {
+    return {{"loss", loss}, {"other", 1.0}};
+  }
+  return {{"loss", loss}, {"twice", loss * 2}};
+}
 
 // All gradients of one step.
 void LearnFrom(ddprun::Session& session, const std::string& how, Net& net, torch::nn::Linear& aside,
@@ -61,6 +76,16 @@ void LearnFrom(ddprun::Session& session, const std::string& how, Net& net, torch
   }
 }
 
+std::vector<ddprun::Metric> MetricsOf(const std::string& how, double late) {
+  if (how == "names a metric twice") {
+    return {{"late", late}, {"late", late}};
+  }
+  if (how == "gives two numbers") {
+    return {{"late", torch::zeros({2})}};
+  }
+  return {{how == "two lines" ? "a\nb" : "late", late}};
+}
+
 void Body(ddprun::Session& session) {
   const std::string how = session.flag("how");
   auto net = session.Replicate(std::make_shared<Net>());
@@ -80,11 +105,8 @@ void Body(ddprun::Session& session) {
     session.Keep("net", net);
     session.Keep("optimizer", optimizer);
   }
-  session.Validate(Points(), [&](ddprun::Batch& batch) {
-    const torch::Tensor scores = net->forward(batch.data);
-    return std::vector<ddprun::Metric>{
-        {"loss", torch::nn::functional::cross_entropy(scores, batch.target)}};
-  });
+  session.Validate(Points{.how = "", .count = how == "validates on one" ? 1U : 64U},
+                   [&](ddprun::Batch& batch) { return ScoreOf(session, how, *net, batch); });
   double late = 0;
   try {
     for (ddprun::Batch& batch : session.Batches(Points{how})) {
@@ -103,7 +125,10 @@ void Body(ddprun::Session& session) {
       if (trains) {
         of_other.step();
       }
-      session.EndStep({{how == "two lines" ? "a\nb" : "late", late}});
+      session.EndStep(MetricsOf(how, late));
+      if (how == "misuses in a score") {
+        break;
+      }
     }
   } catch (const std::runtime_error&) {
     return;

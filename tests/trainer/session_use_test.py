@@ -17,7 +17,12 @@ class Use(support.TrainerTest):
                 ("keeps late", "Keep: call it before Batches"),
                 ("changes early", "'net.first.bias' was changed before Backward"),
                 ("two lines", "has a control character"),
+                ("names a metric twice", "EndStep: two metrics are named 'late'"),
+                ("gives two numbers", "EndStep: the metric 'late' must be one number, not a tensor of shape [2]"),
                 ("its own backward", "Call session.Backward(loss) in place of loss.backward()"),
+                ("misuses in a score", "the program has no such flag"),
+                ("scores nothing", "Validate: the score has no metric"),
+                ("scores other names", "Validate: the metrics of this batch are loss, other"),
                 ("catches", "an exception left the loop over session.Batches")):
             with self.subTest(how):
                 self.ends(how, 2, says)
@@ -31,6 +36,12 @@ class Use(support.TrainerTest):
 
     def test_a_loss_after_the_parts_is_one_of_the_whole_batch(self):
         self.ends("adds a loss", 0, None, "--micro-batch=5")
+
+    def test_ranks_without_a_sample_to_validate_on_have_the_metrics_of_the_others(self):
+        self.run_world(["--how=validates on one", "--epochs=1", "--validate-every=2", "--result=" + self.path("result")],
+                       ranks=2)
+        metrics = self.json_of("result")["metrics"]
+        self.assertAlmostEqual(metrics["validation_twice"], 2 * metrics["validation_loss"], delta=1e-6)
 
     def test_an_exception_of_any_type_is_reported(self):
         self.ends("throws", 1, "the program failed: it threw an exception that is not a std::exception")

@@ -62,6 +62,13 @@ Result<Evaluation> Evaluate(Training& training, const Samples& samples,
       meanwhile();
     }
   }
+  // A rank without a share adds zeros under the names that the others' metrics have.
+  if (const std::uint32_t first = 0; score.samples == 0 && samples.count > 0) {
+    ASSIGN_OR_RETURN(const Score named, training.evaluate(samples, {&first, 1}));
+    for (const auto& [name, sum] : named.others) {
+      score.others[name] = 0;
+    }
+  }
   training.heartbeat.Phase(kEvaluatedPhase);
   ASSIGN_OR_RETURN(const Score sum, meanwhile&& training.IsRankZero()
                                         ? SumMeanwhile(*training.group, score, meanwhile)

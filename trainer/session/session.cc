@@ -10,6 +10,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/check.h"
 #include "common/text.h"
 #include "trainer/data/sampler.h"
 #include "trainer/include/ddprun/trainer.h"
@@ -101,6 +102,21 @@ std::string NamesOf(const std::vector<Metric>& metrics) {
   return names.empty() ? "none" : names;
 }
 
+void CheckMetrics(const std::string& call, const std::vector<Metric>& metrics) {
+  for (std::size_t i = 0; i < metrics.size(); ++i) {
+    const Metric& metric = metrics[i];
+    if (metric.tensor.defined() && metric.tensor.numel() != 1) {
+      Misuse(call + ": the metric '" + metric.name +
+             "' must be one number, not a tensor of shape " + ShapeText(metric.tensor.sizes()));
+    }
+    for (std::size_t j = 0; j < i; ++j) {
+      if (metrics[j].name == metric.name) {
+        Misuse(call + ": two metrics are named '" + metric.name + "'. Give them different names");
+      }
+    }
+  }
+}
+
 }  // namespace
 
 struct Session::Impl {
@@ -137,6 +153,7 @@ struct Session::Impl {
   FusedStep fused;
   std::vector<double> rates;  // The learning rates that the program gave the optimizers' groups.
   std::optional<std::string> metric_names;
+  std::optional<std::string> score_names;  // Of the metrics of a validation.
 
   std::optional<Batch> batch;  // Empty if no step is open.
   std::uint64_t global_count = 0;
@@ -255,6 +272,17 @@ Result<Score> Session::Impl::ScoreOf(std::span<const std::uint32_t> indices) {
     Batch scored =
         MakeBatch(std::move(example), wide, static_cast<std::int64_t>(wide.size()), device);
     const std::vector<Metric> metrics = score(scored);
+    if (metrics.empty()) {
+      return Error{ErrorKind::kInvalid,
+                   "Validate: the score has no metric. The first one must be the loss"};
+    }
+    CheckMetrics("Validate", metrics);
+    if (score_names.value_or(NamesOf(metrics)) != NamesOf(metrics)) {
+      return Error{ErrorKind::kInvalid, "Validate: the metrics of this batch are " +
+                                            NamesOf(metrics) + ", those of the first one were " +
+                                            *score_names + ". All batches need the same"};
+    }
+    score_names = NamesOf(metrics);
     Score result;
     result.samples = wide.size();
     for (std::size_t i = 0; i < metrics.size(); ++i) {
@@ -262,8 +290,10 @@ Result<Score> Session::Impl::ScoreOf(std::span<const std::uint32_t> indices) {
           ValueOf(metrics[i]) * static_cast<double>(wide.size());
     }
     return result;
-  } catch (const LeaveProgram&) {
-    throw;
+  } catch (const LeaveProgram& leave) {
+    // Not thrown on: the evaluation may run in the destructor of Batches.
+    CHECK(!leave.end);
+    return leave.end.error();
   } catch (...) {
     return ProgramFailed(std::current_exception());
   }
@@ -514,6 +544,7 @@ void Session::EndStep(const std::vector<Metric>& metrics) {
   }
   my.autocast.reset();
   OrLeave(my.learner->CheckStep());
+  CheckMetrics("EndStep", metrics);
   if (const std::string what = my.learner->TrainedElsewhere();
       !what.empty() && my.training.IsRankZero()) {
     my.training.Say(LogLevel::kWarning, what);
