@@ -30,6 +30,18 @@ struct Net : torch::nn::Module {
   torch::nn::Linear last{nullptr};
 };
 
+// A backward that fails with an exception that is not libtorch's.
+struct Fails : torch::autograd::Function<Fails> {
+  static torch::Tensor forward(torch::autograd::AutogradContext* /*context*/,
+                               const torch::Tensor& x) {
+    return x * 1;
+  }
+  static torch::autograd::tensor_list backward(torch::autograd::AutogradContext* /*context*/,
+                                               const torch::autograd::tensor_list& /*gradients*/) {
+    throw std::runtime_error("its own backward");
+  }
+};
+
 std::vector<ddprun::Metric> ScoreOf(ddprun::Session& session, const std::string& how, Net& net,
                                     const ddprun::Batch& batch) {
   const torch::Tensor loss =
@@ -53,6 +65,8 @@ void LearnFrom(ddprun::Session& session, const std::string& how, Net& net, torch
     torch::Tensor loss = torch::nn::functional::cross_entropy(net.forward(data), part.target);
     if (how == "reaches a module early" && first) {
       loss = loss + aside(part.data).mean();
+    } else if (how == "its backward throws") {
+      loss = Fails::apply(loss);
     }
     if (how == "its own backward") {
       loss.backward();

@@ -47,6 +47,12 @@ class Use(support.TrainerTest):
         self.ends("throws", 1, "the program failed: it threw an exception that is not a std::exception")
         self.ends("get throws", 1, "the data set failed at sample")
 
+    def test_an_exception_of_its_own_backward_is_no_peers_fault(self):
+        for ranks in (1, 2):
+            self.checkpoints = self.path(f"of {ranks}")
+            for worker in self.run_world(["--how=its backward throws"], ranks=ranks, expect=1):
+                self.assertIn("failed: cannot finish the backward of a step: its own backward", worker.text("err"))
+
     def test_a_flag_of_the_trainer_is_taken(self):
         (worker,) = self.run_world(["--taken"], expect=2)
         self.assertIn("the program's flag 'epochs' needs another name", worker.text("err"))

@@ -14,9 +14,11 @@
 #include <new>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
+#include <typeinfo>
 #include <utility>
 #include <vector>
 
@@ -283,6 +285,19 @@ Result<std::unique_ptr<TorchGroup>> FormGroup(const WorkerEnv& env, const GroupO
   return torch;
 }
 
+// Thrown by ddprun's own transport.
+class PeerGone : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+// Other exceptions come from a program's own code that ran beside a collective, in a backward. The
+// types of Gloo's are not ours to name, as libtorch comes without its headers.
+bool OfTransport(const std::exception& error) {
+  return dynamic_cast<const PeerGone*>(&error) != nullptr ||
+         std::string_view(typeid(error).name()).starts_with("N4gloo");
+}
+
 }  // namespace
 
 void Broadcast(TorchGroup& torch, const std::vector<at::Tensor>& tensors, std::uint32_t from) {
@@ -312,14 +327,15 @@ Error DescribeCurrentException() {
     return {ErrorKind::kSystem, Essence(error.what_without_backtrace())};
   } catch (const std::bad_alloc&) {
     return {ErrorKind::kSystem, "out of memory"};
-  } catch (const std::exception& error) {  // Gloo's exceptions; their types are not ours to name.
-    return {ErrorKind::kUnavailable, Essence(error.what())};
+  } catch (const std::exception& error) {
+    return {OfTransport(error) ? ErrorKind::kUnavailable : ErrorKind::kSystem,
+            Essence(error.what())};
   }
 }
 
 std::exception_ptr ExceptionFor(const Error& error) {
   if (error.kind == ErrorKind::kUnavailable) {
-    return std::make_exception_ptr(std::runtime_error(error.message));
+    return std::make_exception_ptr(PeerGone(error.message));
   }
   return std::make_exception_ptr(c10::Error(
       c10::SourceLocation{__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, error.message));
