@@ -84,5 +84,9 @@ class Use(support.TrainerTest):
         (worker,) = self.run_world(flags, expect=2, generation=2)
         self.assertIn("the checkpoint is of another training: --limit-train", worker.text("err"))
 
+    def test_a_data_set_smaller_than_a_batch_is_one_part(self):
+        (worker,) = self.run_world(["--how=few", "--epochs=1", "--batch=4", "--limit-train=3"])
+        self.assertNotIn("in parts of", worker.text("err"))
+
     def test_a_validation_leaves_each_module_its_mode(self):
         self.ends("", 0, "validation at step 2", "--validate-every=2")

@@ -1,5 +1,6 @@
 #include "trainer/loop/start.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <memory>
 #include <span>
@@ -152,7 +153,8 @@ void LogStart(const Training& training, const StartPlan& plan) {
         "checkpoints are rank 0's");
   }
   const std::uint64_t largest_part = training.LargestPart();
-  const std::uint64_t share = LargestShare(plan.state.global_batch, env.world_size);
+  const std::uint64_t share = std::min<std::uint64_t>(
+      LargestShare(plan.state.global_batch, env.world_size), training.dataset.train.count);
   if (largest_part < share) {
     Log(LogLevel::kInfo,
         "each rank learns from its " + std::to_string(share) +
