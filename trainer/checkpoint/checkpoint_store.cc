@@ -2,15 +2,25 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <iterator>
+#include <limits>
 #include <set>
+#include <sstream>
 #include <utility>
 
 #include "trainer/checkpoint/digest.h"
 #include "trainer/checkpoint/orphans.h"
+#include "trainer/checkpoint/safetensors.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
 namespace {
+
+constexpr const char* kModel = "model.safetensors";
+constexpr const char* kOptimizer = "optimizer.safetensors";
+constexpr const char* kRankStates = "rank-states.safetensors";  // Of generators: none any more.
+constexpr const char* kState = "state.json";
+constexpr std::size_t kMaxState = 64 << 20;
 
 constexpr std::string_view kTemporary = ".tmp-";
 constexpr std::string_view kTrash = ".trash-";
@@ -37,7 +47,152 @@ std::string Megabytes(std::uint64_t bytes) {
   return text;
 }
 
+Result<std::vector<Tensor>> ReadTensors(FileSystem& files, const fs::path& directory,
+                                        const StateFile& state, const std::string& name) {
+  const auto listed = std::find_if(state.files.begin(), state.files.end(),
+                                   [&](const FileDigest& file) { return file.name == name; });
+  const fs::path path = directory / name;
+  if (listed == state.files.end() || listed->bytes > std::numeric_limits<std::size_t>::max() / 2) {
+    return Invalid("state.json does not list", path.native());
+  }
+  ASSIGN_OR_RETURN(const DigestedBytes read, files.ReadDigested(path, listed->bytes));
+  if (read.bytes.size() != listed->bytes) {
+    return Invalid("the file has " + std::to_string(read.bytes.size()) + " bytes instead of " +
+                       std::to_string(listed->bytes),
+                   path.native());
+  }
+  if (read.xxh64 != listed->xxh64) {
+    return Invalid("the file was changed (its xxh64 is " + Hex(read.xxh64) + " instead of " +
+                       Hex(listed->xxh64) + ")",
+                   path.native());
+  }
+  ASSIGN_OR_RETURN(SafetensorsFile file, ParseSafetensors(read.bytes, path.native()));
+  return std::move(file.tensors);
+}
+
+Result<StateFile> ReadState(FileSystem& files, const fs::path& directory, std::uint64_t digest) {
+  const fs::path path = directory / kState;
+  ASSIGN_OR_RETURN(const std::string text, files.Read(path, kMaxState));
+  if (Digest(text) != digest) {
+    return Invalid("the file was changed (its xxh64 is " + Hex(Digest(text)) + " instead of " +
+                       Hex(digest) + ")",
+                   path.native());
+  }
+  return StateFileFromJson(text, path.native());
+}
+
+Result<Snapshot> ReadContents(FileSystem& files, const fs::path& directory, StateFile state) {
+  Snapshot snapshot;
+  ASSIGN_OR_RETURN(snapshot.model, ReadTensors(files, directory, state, kModel));
+  ASSIGN_OR_RETURN(snapshot.optimizer, ReadTensors(files, directory, state, kOptimizer));
+  RETURN_IF_ERROR(ReadTensors(files, directory, state, kRankStates));  // Whole, and not used.
+  snapshot.state = std::move(state.state);
+  return snapshot;
+}
+
+// Of the tensors of `own`, as a model's description lists them, the first that `other` lacks or has
+// in another shape, and how many more there are. Empty: none.
+std::string OnlyIn(const std::string& own, const std::string& other) {
+  constexpr std::size_t kShown = 3;
+  std::istringstream other_words(other);
+  const std::set<std::string> known(std::istream_iterator<std::string>(other_words), {});
+  std::string shown;
+  std::size_t count = 0;
+  std::istringstream words(own);
+  for (std::string word; words >> word;) {
+    if (!known.contains(word) && count++ < kShown) {
+      shown += (shown.empty() ? "" : " ") + word;
+    }
+  }
+  if (count > kShown) {
+    shown += " and " + std::to_string(count - kShown) + " more";
+  }
+  return shown;
+}
+
+std::string ModelText(const std::string& name, const std::string& differing) {
+  return "'" + name + "'" + (differing.empty() ? "" : " (" + differing + ")");
+}
+
+// Names both models, how they differ, and what to do. None: they match.
+std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConfig& config,
+                                   const fs::path& checkpoint) {
+  if (state.model == config.model && state.model_description == config.model_description) {
+    return std::nullopt;
+  }
+  const std::string there = OnlyIn(state.model_description, config.model_description);
+  std::string here = OnlyIn(config.model_description, state.model_description);
+  if (state.model == config.model && there.empty() && here.empty()) {
+    here = "the same tensors in another order";
+  }
+  return Error{ErrorKind::kInvalid,
+               "checkpoint '" + checkpoint.native() + "' is of model " +
+                   ModelText(state.model, there) + ", this program trains " +
+                   ModelText(config.model, here) +
+                   ": choose the same model, or another directory; nothing was deleted "
+                   "[other-model]"};
+}
+
 }  // namespace
+
+// A snapshot laid out as files. The snapshot must outlive it.
+class CheckpointStore::Contents {
+ public:
+  Contents(const Snapshot& snapshot, TrainState state);
+  Contents(const Contents&) = delete;
+  Contents& operator=(const Contents&) = delete;
+
+  // Writes and syncs every file, not the directory; the digest of state.json.
+  Result<std::uint64_t> Write(FileSystem& files, const fs::path& directory);
+  std::uint64_t bytes() const { return bytes_; }  // Of all files together.
+
+ private:
+  struct Part {
+    std::string name;
+    std::string header;
+    const std::vector<Tensor>& tensors;
+  };
+
+  std::vector<Part> parts_;
+  StateFile state_;  // Its digests are known once the files are written.
+  std::uint64_t bytes_ = 0;
+};
+
+CheckpointStore::Contents::Contents(const Snapshot& snapshot, TrainState state) {
+  static const std::vector<Tensor> kNoTensors;
+  const SafetensorsMetadata metadata{
+      {"format", "pt"}, {"step", std::to_string(state.step)}, {"model", state.model}};
+  const auto add = [&](const char* name, const std::vector<Tensor>& tensors) {
+    parts_.push_back({name, SafetensorsHeader(tensors, metadata), tensors});
+    FileDigest entry{name, parts_.back().header.size(), 0};
+    for (const Tensor& tensor : tensors) {
+      entry.bytes += tensor.bytes.size();
+    }
+    bytes_ += entry.bytes;
+    state_.files.push_back(std::move(entry));
+  };
+  parts_.reserve(3);
+  add(kModel, snapshot.model);
+  add(kOptimizer, snapshot.optimizer);
+  add(kRankStates, kNoTensors);
+  state_.state = std::move(state);
+  state_.state.total_bytes = bytes_;
+  // Digests have a fixed width: the text is as long now as it will be with them.
+  bytes_ += ToJson(state_).size();
+}
+
+Result<std::uint64_t> CheckpointStore::Contents::Write(FileSystem& files,
+                                                       const fs::path& directory) {
+  for (std::size_t i = 0; i < parts_.size(); ++i) {
+    const fs::path path = directory / parts_[i].name;
+    ASSIGN_OR_RETURN(state_.files[i].xxh64,
+                     files.Write(path, SafetensorsParts(parts_[i].header, parts_[i].tensors)));
+    RETURN_IF_ERROR(files.Sync(path));
+  }
+  ASSIGN_OR_RETURN(const std::uint64_t digest, files.Write(directory / kState, {ToJson(state_)}));
+  RETURN_IF_ERROR(files.Sync(directory / kState));
+  return digest;
+}
 
 CheckpointStore::CheckpointStore(FileSystem& files, CheckpointConfig config)
     : files_(files),
@@ -106,21 +261,22 @@ Result<LoadOutcome> CheckpointStore::Load() {
   LoadOutcome outcome;
   std::string broken;
   for (std::size_t i = 0; i < lineage_.size(); ++i) {
-    ReadOutcome read = Read(lineage_[i]);
-    if (read.checkpoint) {
+    bool other_model = false;
+    Result<LoadedCheckpoint> read = Read(lineage_[i], other_model);
+    if (read) {
       if (i > 0) {
         outcome.warnings.back() += "; continuing from '" + lineage_[i].directory + "'";
       }
       lineage_.erase(lineage_.begin(), lineage_.begin() + static_cast<std::ptrdiff_t>(i));
-      outcome.checkpoint = std::move(read.checkpoint);
+      outcome.checkpoint = *std::move(read);
       return outcome;
     }
-    if (read.other_model) {
-      return read.error;
+    if (other_model) {
+      return std::move(read).error();
     }
     outcome.warnings.push_back("checkpoint '" + lineage_[i].directory +
-                               "' is broken: " + read.error.message);
-    broken += "\n  " + lineage_[i].directory + ": " + read.error.message;
+                               "' is broken: " + read.error().message);
+    broken += "\n  " + lineage_[i].directory + ": " + read.error().message;
   }
   if (!lineage_.empty()) {
     return Error{
@@ -146,22 +302,30 @@ Result<void> CheckpointStore::NameUncommitted(std::vector<std::string>& warnings
   return {};
 }
 
-ReadOutcome CheckpointStore::Read(const CheckpointRef& ref) const {
-  const fs::path path = config_.directory / ref.directory;
-  ReadOutcome read = ReadCheckpoint(files_, path, ref.digest, config_);
-  if (!read.checkpoint && read.error.kind == ErrorKind::kSystem) {
+Result<LoadedCheckpoint> CheckpointStore::Read(const CheckpointRef& ref, bool& other_model) const {
+  Result<LoadedCheckpoint> read = ReadOnce(ref, other_model);
+  if (!read && read.error().kind == ErrorKind::kSystem) {
     // Perhaps it passes: falling back costs steps.
-    read = ReadCheckpoint(files_, path, ref.digest, config_);
+    read = ReadOnce(ref, other_model);
   }
   return read;
 }
 
-Result<LoadedCheckpoint> CheckpointStore::LoadExactly(const CheckpointRef& ref) const {
-  ReadOutcome read = Read(ref);
-  if (!read.checkpoint) {
-    return read.error;
+Result<LoadedCheckpoint> CheckpointStore::ReadOnce(const CheckpointRef& ref,
+                                                   bool& other_model) const {
+  const fs::path path = config_.directory / ref.directory;
+  ASSIGN_OR_RETURN(StateFile state, ReadState(files_, path, ref.digest));
+  if (std::optional<Error> mismatch = ModelMismatch(state.state, config_, path)) {
+    other_model = true;
+    return *std::move(mismatch);
   }
-  return *std::move(read.checkpoint);
+  ASSIGN_OR_RETURN(Snapshot snapshot, ReadContents(files_, path, std::move(state)));
+  return LoadedCheckpoint{std::move(snapshot), ref};
+}
+
+Result<LoadedCheckpoint> CheckpointStore::LoadExactly(const CheckpointRef& ref) const {
+  bool other_model = false;
+  return Read(ref, other_model);
 }
 
 Result<std::string> CheckpointStore::FreeName(std::uint64_t step) const {
@@ -200,7 +364,7 @@ Result<SaveReport> CheckpointStore::Save(const Snapshot& snapshot) {
   state.generation = writer_->generation;
   state.world_id = writer_->world_id;
   state.parent = lineage_.empty() ? "" : lineage_.front().directory;
-  CheckpointFiles contents(snapshot, std::move(state));
+  Contents contents(snapshot, std::move(state));
 
   const std::uint64_t wanted = contents.bytes();
   const Result<std::uint64_t> available = files_.FreeBytes(config_.directory);
@@ -280,7 +444,7 @@ bool CheckpointStore::IsKept(const std::string& name) const {
 }
 
 // A crash at any line leaves the old head; the new directory counts only once the record names it.
-Result<std::uint64_t> CheckpointStore::Publish(CheckpointFiles& contents, const fs::path& temporary,
+Result<std::uint64_t> CheckpointStore::Publish(Contents& contents, const fs::path& temporary,
                                                const fs::path& final_path) {
   RETURN_IF_ERROR(files_.Remove(temporary));
   RETURN_IF_ERROR(files_.MakeDirectory(temporary));

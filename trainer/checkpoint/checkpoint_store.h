@@ -10,6 +10,10 @@
 //                                          has its own
 //   ckpt/.tmp-*  .trash-*                  being written; being removed
 //
+// How the files of a checkpoint vouch for each other:
+//
+//   the commit record -> state.json (its digest) -> every other file (size and digest)
+//
 // Save: temporary directory, every file and the directory fsynced, renamed, the parent fsynced,
 // then the commit record: that link is the commit point. Load follows the lineage of the newest
 // record and takes the first valid checkpoint, never simply the largest step. Checkpoints are
@@ -32,12 +36,30 @@
 #include <vector>
 
 #include "trainer/checkpoint/alive_file.h"
-#include "trainer/checkpoint/checkpoint_files.h"
 #include "trainer/checkpoint/fence_log.h"
+#include "trainer/checkpoint/fence_record.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/snapshot.h"
 
 namespace ddprun {
+
+struct CheckpointConfig {
+  // The directory of the checkpoints: two trainings in one refuse each other.
+  std::filesystem::path directory;
+  // At least 1, at most kMaxLineage / 2: few leave no older checkpoint where the newest is damaged.
+  std::size_t keep_last = 3;
+  // The model's name: a checkpoint of another one is an error, and nothing is deleted.
+  std::string model;
+  // The model's arguments: a checkpoint of other ones is an error, and nothing is deleted.
+  std::string model_description;
+  // How a run that still writes to the directory is found.
+  AliveOptions alive;
+};
+
+struct LoadedCheckpoint {
+  Snapshot snapshot;
+  CheckpointRef ref;
+};
 
 struct LoadOutcome {
   std::optional<LoadedCheckpoint> checkpoint;  // None: there is none yet, start afresh.
@@ -98,12 +120,16 @@ class CheckpointStore {
   void StopShowingLife();
 
  private:
-  ReadOutcome Read(const CheckpointRef& ref) const;
+  class Contents;
+
+  // `other_model`: true where it is whole, but not for this program.
+  Result<LoadedCheckpoint> Read(const CheckpointRef& ref, bool& other_model) const;
+  Result<LoadedCheckpoint> ReadOnce(const CheckpointRef& ref, bool& other_model) const;
   Result<bool> PredecessorLives(const FenceRecord& newest, const Writer& writer);
   void RemoveLeftovers(const std::vector<std::string>& names, std::vector<std::string>& warnings);
   Result<void> NameUncommitted(std::vector<std::string>& warnings) const;
   Result<std::string> FreeName(std::uint64_t step) const;
-  Result<std::uint64_t> Publish(CheckpointFiles& contents, const std::filesystem::path& temporary,
+  Result<std::uint64_t> Publish(Contents& contents, const std::filesystem::path& temporary,
                                 const std::filesystem::path& final_path);
   void SetBest(const std::optional<CheckpointRef>& best);
   Result<void> WriteBest() const;
