@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "common/endpoint.h"
+#include "common/route.h"
 #include "rendezvous/messages/messages.h"
 
 namespace ddprun {
@@ -75,16 +76,12 @@ std::string InterfaceWith(const std::string& address) {
 }
 
 std::optional<std::string> InterfaceOfHost(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_STREAM;
-  addrinfo* found = nullptr;
-  if (::getaddrinfo(host.c_str(), nullptr, &hints, &found) != 0) {
+  const Result<std::vector<std::string>> found = Resolve(host);
+  if (!found) {
     return std::nullopt;
   }
-  const std::unique_ptr<addrinfo, void (*)(addrinfo*)> release(found, ::freeaddrinfo);
   const std::vector<Interface> interfaces = ListInterfaces();
-  for (const addrinfo* entry = found; entry != nullptr; entry = entry->ai_next) {
-    const std::string address = NumericOf(entry->ai_addr);
+  for (const std::string& address : *found) {
     for (const Interface& one : interfaces) {
       const bool loopback = one.name == "lo" && address.starts_with("127.");
       if (loopback ||

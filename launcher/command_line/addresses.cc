@@ -1,57 +1,14 @@
 #include "launcher/command_line/addresses.h"
 
 #include <arpa/inet.h>
-#include <netdb.h>
-#include <sys/socket.h>
 
 #include <algorithm>
-#include <cstring>
-#include <memory>
 
 #include "agent/host/interfaces.h"
-#include "common/files.h"
+#include "common/route.h"
 
 namespace ddprun {
 namespace {
-
-constexpr const char* kAnyPort = "9";  // Nothing is sent; "discard" by its name.
-
-using Addresses = std::unique_ptr<addrinfo, void (*)(addrinfo*)>;
-
-Result<Addresses> LookUp(const std::string& host) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  const int failed = ::getaddrinfo(host.c_str(), kAnyPort, &hints, &found);
-  if (failed != 0) {
-    return Error{ErrorKind::kUnavailable,
-                 "cannot look up the host '" + host + "': " + ::gai_strerror(failed)};
-  }
-  return Addresses(found, ::freeaddrinfo);
-}
-
-std::string Numeric(const sockaddr* address, socklen_t length) {
-  char text[INET6_ADDRSTRLEN] = "";
-  return ::getnameinfo(address, length, text, sizeof text, nullptr, 0, NI_NUMERICHOST) == 0 ? text
-                                                                                            : "";
-}
-
-// The source address of a packet to `host`.
-Result<std::string> RouteTo(const std::string& host) {
-  ASSIGN_OR_RETURN(const Addresses found, LookUp(host));
-  sockaddr_storage address{};
-  socklen_t length = sizeof address;
-  const UniqueFd probe(::socket(found->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  if (!probe || ::connect(probe.get(), found->ai_addr, found->ai_addrlen) != 0 ||
-      ::getsockname(probe.get(), reinterpret_cast<sockaddr*>(&address), &length) != 0) {
-    return SystemError("find a route from this machine to", host, errno);
-  }
-  const std::string text = Numeric(reinterpret_cast<sockaddr*>(&address), length);
-  if (text.empty()) {
-    return Error{ErrorKind::kUnavailable, "the host '" + host + "' has no numeric address"};
-  }
-  return text;
-}
 
 bool IsNumeric(const std::string& host) {
   in_addr v4{};
@@ -117,18 +74,6 @@ std::string AnyUsable() {
 }
 
 }  // namespace
-
-Result<std::vector<std::string>> Resolve(const std::string& host) {
-  ASSIGN_OR_RETURN(const Addresses found, LookUp(host));
-  std::vector<std::string> addresses;
-  for (const addrinfo* entry = found.get(); entry != nullptr; entry = entry->ai_next) {
-    const std::string text = Numeric(entry->ai_addr, entry->ai_addrlen);
-    if (!text.empty() && std::find(addresses.begin(), addresses.end(), text) == addresses.end()) {
-      addresses.push_back(text);
-    }
-  }
-  return addresses;
-}
 
 Result<std::string> FindLocalAddress(const LaunchConfig& config) {
   if (!config.local_address.empty()) {

@@ -10,9 +10,6 @@
 
 namespace ddprun {
 
-// The numeric addresses of a name, without doubles. kUnavailable: it cannot be looked up.
-Result<std::vector<std::string>> Resolve(const std::string& host);
-
 // This machine's address as the other nodes reach it: --local-addr, --interface's, or the source
 // address of a packet to the endpoint (for the node that has the endpoint: to another node of the
 // scheduler's list). Loopback if no other node can come.

@@ -2,14 +2,10 @@
 
 #include <ATen/ATen.h>
 #include <net/if.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 #include <map>
 #include <new>
 #include <set>
@@ -22,7 +18,7 @@
 #include <utility>
 #include <vector>
 
-#include "common/files.h"
+#include "common/route.h"
 #include "trainer/group/across_nodes.h"
 #include "trainer/group/nccl_group.h"
 #include "trainer/group/shared_join.h"
@@ -44,39 +40,6 @@ std::string Essence(std::string text) {
     text.resize(std::min(text.size(), text.find(rest)));
   }
   return text;
-}
-
-// The numeric address of the interface through which the kernel would reach `host`: connecting a
-// datagram socket chooses the route and sends nothing. Gloo's own default resolves this machine's
-// name, which often gives the loopback address.
-Result<std::string> AddressTowards(const Endpoint& endpoint) {
-  addrinfo hints{};
-  hints.ai_socktype = SOCK_DGRAM;
-  addrinfo* found = nullptr;
-  const int code =
-      getaddrinfo(endpoint.host.c_str(), std::to_string(endpoint.port).c_str(), &hints, &found);
-  if (code != 0) {
-    return Error{ErrorKind::kUnavailable,
-                 "cannot resolve MASTER_ADDR '" + endpoint.host + "': " + gai_strerror(code)};
-  }
-  const std::unique_ptr<addrinfo, decltype(&freeaddrinfo)> addresses(found, freeaddrinfo);
-  int error_number = EADDRNOTAVAIL;
-  for (const addrinfo* address = found; address != nullptr; address = address->ai_next) {
-    const UniqueFd fd(socket(address->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-    sockaddr_storage own{};
-    socklen_t own_size = sizeof own;
-    char text[NI_MAXHOST];
-    if (fd && connect(fd.get(), address->ai_addr, address->ai_addrlen) == 0 &&
-        getsockname(fd.get(), reinterpret_cast<sockaddr*>(&own), &own_size) == 0 &&
-        getnameinfo(reinterpret_cast<sockaddr*>(&own), own_size, text, sizeof text, nullptr, 0,
-                    NI_NUMERICHOST) == 0) {
-      return std::string(text);
-    }
-    error_number = errno;
-  }
-  Error error = SystemError("find a route to the store", ToString(endpoint), error_number);
-  error.kind = ErrorKind::kUnavailable;
-  return error;
 }
 
 c10::intrusive_ptr<c10d::Store> ConnectStore(const WorkerEnv& env, const GroupOptions& group) {
@@ -245,7 +208,12 @@ Result<void> AddCpuBackend(TorchGroup& torch, const c10::intrusive_ptr<c10d::Sto
   } else {
     std::string own_address;
     if (options.interface.empty()) {
-      ASSIGN_OR_RETURN(own_address, AddressTowards(env.master));
+      // Gloo's own default resolves this machine's name, which often gives the loopback address.
+      Result<std::string> towards_store = RouteTo(env.master.host);
+      if (!towards_store) {
+        return Error{ErrorKind::kUnavailable, towards_store.error().message};
+      }
+      own_address = *std::move(towards_store);
     }
     torch.backend = "gloo";
     torch.note = "the ranks talk through Gloo (" + shared.why_not + ")";
