@@ -34,6 +34,7 @@ struct FeedPlan {
 
 struct FeedPart {
   GlobalBatch batch;
+  Cursor after;                      // Where the training is once the step is done.
   std::uint32_t lead = 0;            // The first sample of the batch, on whatever rank.
   std::vector<std::uint32_t> share;  // This rank's samples of the whole step; may be none.
   std::size_t first = 0;             // Of `share`: the samples of this part.

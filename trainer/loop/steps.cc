@@ -7,7 +7,6 @@
 #include <utility>
 
 #include "common/files.h"
-#include "trainer/data/sampler.h"
 #include "trainer/learning/early_stopping.h"
 #include "trainer/loop/blocking_tasks.h"
 #include "trainer/loop/evaluation.h"
@@ -200,7 +199,7 @@ Result<const FeedPart*> TrainingSteps::NextPart() {
 }
 
 Result<void> TrainingSteps::EndStep() {
-  const Cursor cursor = CursorAfter(part_->batch, training_.dataset.train.count);
+  const Cursor& cursor = part_->after;
   ++training_.state.step;
   training_.state.epoch = cursor.epoch;
   training_.state.samples_in_epoch = cursor.consumed;
