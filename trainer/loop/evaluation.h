@@ -26,4 +26,17 @@ Result<Score> SumOverRanks(ProcessGroup& group, const Score& own, std::span<doub
 Result<Evaluation> Evaluate(Training& training, const Samples& samples,
                             const std::function<void()>& meanwhile = {});
 
+// --validate-every: evaluates the model between steps, keeps the best result, and stops early.
+//
+// All ranks evaluate their share; rank 0's judgement counts for all.
+class Validation final : public StepObserver {
+ public:
+  using StepObserver::StepObserver;
+
+  Result<void> AfterStep(const FinishedStep& step) override;
+
+ private:
+  void Report(const Evaluation& result);
+};
+
 }  // namespace ddprun

@@ -9,7 +9,6 @@
 #include "common/files.h"
 #include "trainer/learning/early_stopping.h"
 #include "trainer/loop/blocking_tasks.h"
-#include "trainer/loop/evaluation.h"
 #include "trainer/loop/start.h"
 #include "trainer/profiler/recorder.h"
 #include "trainer/results.h"

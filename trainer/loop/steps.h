@@ -19,11 +19,11 @@
 
 #include "common/result.h"
 #include "trainer/data/batch_feed.h"
+#include "trainer/loop/evaluation.h"
 #include "trainer/loop/reporting.h"
 #include "trainer/loop/saving.h"
 #include "trainer/loop/stopping.h"
 #include "trainer/loop/training.h"
-#include "trainer/loop/validation.h"
 
 namespace ddprun {
 
