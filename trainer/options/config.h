@@ -97,8 +97,8 @@ struct TrainConfig {
   std::filesystem::path sample_log;
   // Threads of this rank: too many compete with the other ranks; 0: this rank's share of the cores.
   std::int64_t threads = 0;
-  // The time after which a silent peer counts as lost: too short ends ranks at a slow step, too long
-  // finds a dead peer late.
+  // The time after which a silent peer counts as lost: too short ends ranks at a slow step, too
+  // long finds a dead peer late.
   std::string collective_timeout = "120";
   // The size of a bucket of gradients: small ones cost a message each, large ones hide no time
   // behind the backward.
