@@ -61,6 +61,7 @@ void LearnFrom(ddprun::Session& session, const std::string& how, Net& net, torch
                const torch::Tensor& other, const ddprun::Batch& batch) {
   bool first = true;
   for (const ddprun::Batch& part : session.Parts(batch)) {
+    TORCH_CHECK(how != "wants larger parts" || part.size > 3, "a part is small");
     const torch::Tensor data = how.ends_with("another") ? part.data * other : part.data;
     torch::Tensor loss = torch::nn::functional::cross_entropy(net.forward(data), part.target);
     if (how == "reaches a module early" && first) {

@@ -30,6 +30,9 @@ class Use(support.TrainerTest):
     def test_parts_are_not_left_early(self):
         self.ends("leaves the parts", 2, "Finish the loop over Parts", "--micro-batch=5")
 
+    def test_parts_are_of_equal_size(self):
+        self.ends("wants larger parts", 0, None, "--micro-batch=5")
+
     def test_a_module_that_earlier_parts_alone_reach_is_refused(self):
         self.ends("reaches a module early", 2, "the gradients of the module with 'weight' were not averaged",
                   "--micro-batch=5")

@@ -491,8 +491,11 @@ Parts Session::Parts(const Batch& batch) {
   std::vector<Batch> parts;
   const std::int64_t most = impl_->training.config.micro_batch;
   const std::int64_t rows = std::max<std::int64_t>(batch.size, 1);
-  for (std::int64_t first = 0; first < rows; first += most) {
-    const std::int64_t count = std::min(most, rows - first);
+  // Of about equal size: a rest of one sample is too little for batch norm.
+  const std::int64_t part_count = (rows + most - 1) / most;
+  for (std::int64_t i = 0; i < part_count; ++i) {
+    const std::int64_t first = rows * i / part_count;
+    const std::int64_t count = rows * (i + 1) / part_count - first;
     Example example;
     for (const torch::Tensor& tensor : batch.tensors) {
       if (tensor.dim() == 0 || tensor.size(0) != rows) {
