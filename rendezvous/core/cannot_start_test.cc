@@ -2,13 +2,11 @@
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/status.h"
-#include "rendezvous/core/testing/invariants.h"
 #include "rendezvous/core/testing/scenario.h"
 #include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
-
 constexpr RunSpec kOfTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 1s};
 constexpr const char* kWhy = "node n1 cannot start its workers: no train.py";
 
@@ -18,9 +16,6 @@ struct LackingNodes : testing::Test {
   Node b{scenario, "n1", kOfTwo};
   Node c{scenario, "n2", kOfTwo};
 
-  void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(100s)), std::nullopt);
-  }
   void HaveShape(std::uint32_t min, std::uint32_t max) {
     for (Node* const node : {&a, &b, &c}) {
       node->report.spec.min_nodes = min;

@@ -3,13 +3,11 @@
 
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/testing/invariants.h"
 #include "rendezvous/core/testing/scenario.h"
 #include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
-
 constexpr RunSpec kUpToFour{.min_nodes = 1, .max_nodes = 4, .last_call = 0s};
 
 // One node that hosts generation 1 of a run that may have four.
@@ -20,9 +18,6 @@ struct Arrivals : testing::Test {
   Node c{scenario, "n2", kUpToFour};
   Node d{scenario, "n3", kUpToFour};
   void SetUp() override { FormWorld(At(0s), a); }
-  void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(100s)), std::nullopt);
-  }
   void Refresh(Node& node, Time now) {
     scenario.Pass(now);
     node.Hears(now).Says(now);

@@ -2,14 +2,12 @@
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/status.h"
-#include "rendezvous/core/testing/invariants.h"
 #include "rendezvous/core/testing/scenario.h"
 #include "rendezvous/messages/describe.h"
 #include "rendezvous/messages/limits.h"
 
 namespace ddprun {
 namespace {
-
 constexpr RunSpec kTwoOfThree{.min_nodes = 2, .max_nodes = 2, .max_restarts = 3, .last_call = 5s};
 
 struct Unfit : testing::Test {
@@ -18,9 +16,6 @@ struct Unfit : testing::Test {
   Node b{scenario, "n1", kTwoOfThree};
   Node c{scenario, "n2", kTwoOfThree};
 
-  void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(100s)), std::nullopt);
-  }
   Node& Refuse(Node& node, const std::string& why, Time now) {
     node.report.checking = false;
     node.report.unfit = why;

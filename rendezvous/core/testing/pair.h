@@ -5,11 +5,9 @@
 
 #include <optional>
 
-#include "rendezvous/core/testing/invariants.h"
 #include "rendezvous/core/testing/scenario.h"
 
 namespace ddprun {
-
 inline constexpr RunSpec kTwo{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1};
 
 struct PairOfNodes : testing::Test {
@@ -21,9 +19,6 @@ struct PairOfNodes : testing::Test {
   void Form() {
     FormWorld(At(Duration{0}), a, b);
     ASSERT_EQ(scenario.state.phase, Phase::kRunning);
-  }
-  void TearDown() override {
-    EXPECT_EQ(BrokenInvariant(scenario.state, scenario.config, At(Duration{0})), std::nullopt);
   }
 };
 

@@ -1,16 +1,20 @@
 // For the tests of the coordinator: nodes that say what a test wants them to, one line per event.
 //
 // A Node is a report that is edited and sent again with the next sequence number; a Scenario is one
-// run's coordinator. Neither decides anything.
+// run's coordinator, whose invariants hold after each step. Neither decides anything.
 #pragma once
+
+#include <gtest/gtest.h>
 
 #include <algorithm>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "rendezvous/core/coordinator.h"
+#include "rendezvous/core/testing/invariants.h"
 
 namespace ddprun {
 
@@ -56,6 +60,7 @@ struct Scenario {
     told.insert(told.end(), events.begin(), events.end());
     ended = effects.ended;
     evidence.insert(evidence.end(), effects.evidence.begin(), effects.evidence.end());
+    EXPECT_EQ(BrokenInvariant(state, config, now), std::nullopt);
   }
   void Tick(Time now) { Feed(ddprun::Tick{}, now); }
   // Ticks whenever the coordinator asks to be woken, as a driver does. Nodes that say nothing lose
