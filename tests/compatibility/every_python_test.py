@@ -18,9 +18,8 @@ class Every(Pythons):
         import cloudpickle  # Of this test's own Python; it is Python alone.
         purelib = call(python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))").strip()
         (pathlib.Path(purelib) / "cloudpickle").symlink_to(pathlib.Path(cloudpickle.__file__).parent)
-        call(python, "-B", ROOT / "tests/packages/python_package_test.py", limit=300)
-        call(python, "-B", ROOT / "tests/packages/python_failures_test.py", limit=300)
-        call(python, "-B", ROOT / "tests/packages/python_steps_test.py")
+        for test in ("package", "failures", "steps"):
+            call(python, "-B", ROOT / "tests/support/run.py", ROOT / f"tests/packages/python_{test}_test.py", limit=300)
 
 
 for one in VERSIONS:

@@ -7,12 +7,10 @@ import socket
 import signal
 import sys
 
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text
+from old_kernel import OLD_KERNELS
+
 SUPPORT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support")
-sys.path.insert(0, SUPPORT)
-
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text  # noqa: E402
-from old_kernel import OLD_KERNELS  # noqa: E402
-
 TWO = "--nproc-per-node=2"
 
 

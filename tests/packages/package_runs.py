@@ -4,12 +4,9 @@ import os
 import sys
 import textwrap
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-sys.path.insert(0, os.path.join(HERE, "..", "support"))
+from ddprun_runs import DDPRUN, DdprunTest
 
-from ddprun_runs import DDPRUN, DdprunTest  # noqa: E402
-
-PACKAGE = os.path.abspath(os.path.join(HERE, "..", "..", "launcher", "python"))
+PACKAGE = os.path.abspath(os.path.join(os.path.dirname(__file__), "..", "..", "launcher", "python"))
 sys.path.insert(0, PACKAGE)
 
 

@@ -2,11 +2,8 @@
 
 import os
 import sys
-import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-from package_runs import PackageTest  # noqa: E402
+from package_runs import PackageTest
 
 
 class Memory(PackageTest):
@@ -135,7 +132,3 @@ class Failures(PackageTest):
         self.assertEqual(run.out().splitlines(), [
             said + "1: Mine: of mine True", said + "1: Mine: of a result True", said + "1: CancelledError: by whom True",
             said + "130: KeyboardInterrupt: no signal True", said + "1: SystemExit: the disk is bad True", said + "3 False"])
-
-
-if __name__ == "__main__":
-    unittest.main()

@@ -15,10 +15,8 @@ import types
 import unittest
 import unittest.mock
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
-
-from package_runs import PackageTest  # noqa: E402
-from ddprun_runs import LIMIT, read_text  # noqa: E402
+from package_runs import PackageTest
+from ddprun_runs import LIMIT, read_text
 
 BARE_PYTHON = "/usr/bin/python3"
 
@@ -362,7 +360,3 @@ class Run(PackageTest):
         self.python("import ddprun\ndef work(): pass\nif __name__ == '__main__': ddprun.run(work, 1)\n")
         self.assertEqual([name for name in os.listdir(self.path("tmp")) if name.startswith("ddprun_run_")],
                          [])  # A killed process removes nothing; the next one sweeps.
-
-
-if __name__ == "__main__":
-    unittest.main()

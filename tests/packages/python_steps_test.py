@@ -263,7 +263,3 @@ class StepPage(unittest.TestCase):
         os.environ.pop("DDPRUN_STEP_PAGE")
         for number in range(1, 20):
             self.assertEqual(self.tell(number, "train"), [f"STEP={number}", "PHASE=train"])
-
-
-if __name__ == "__main__":
-    unittest.main()
