@@ -198,14 +198,12 @@ Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env
                               : request.run_path ? "--run-path"
                                                  : "*.py") +
                   " runs under Python, unbuffered. This Python was chosen because " + python.why;
-    std::string program = request.program;
     if (request.module) {
       command.argv.push_back("-m");
     } else if (request.run_path) {
       command.argv.insert(command.argv.end(), {"-c", kRunPath});
-      program = fs::absolute(program).native();
     }
-    command.argv.push_back(program);
+    command.argv.push_back(request.program);
   } else {
     ASSIGN_OR_RETURN(command.file, FindProgram(request.program, get_env));
     command.argv = {request.program};

@@ -79,7 +79,7 @@ class Table(TorchTest):
     def meaning_of_ddprun(told, like):
         command = told["command"]
         if "-c" in command[:3]:  # --run-path
-            command = ["./" + os.path.basename(told["argv"][0]), *told["argv"][1:]]
+            command = told["argv"]
         elif command[-len(told["argv"]):] == told["argv"] and "-u" not in command:
             command = told["argv"]  # Not ddprun's, but the shebang's Python is before it.
         return {name: command if name == "command"
