@@ -13,6 +13,7 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <string_view>
 #include <vector>
 
 #include "agent/workers/worker_spec.h"
@@ -59,6 +60,9 @@ class LaunchUnderWay {
 
 // As the kernel takes it: bit n of the row of words is CPU n. None: no words.
 std::vector<unsigned long> MaskOf(const CpuSet& cpus);
+
+// SystemError of a start of workers, with advice where ddprun has as many files open as it may.
+Error StartError(std::string_view tried, std::string_view on, int error_number);
 
 // The error names the step that failed, its object and the system's answer. kUnavailable: there is
 // no room for a process now, and another try may find some.

@@ -1,7 +1,6 @@
 #include "agent/workers/worker_output.h"
 
 #include <fcntl.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -21,18 +20,6 @@ namespace fs = std::filesystem;
 constexpr off_t kTailOfFile = 64 * 1024;
 constexpr const char* kNowhere = "/dev/null";
 
-// Adds what to do if ddprun has as many files open as it may.
-Error Refused(std::string_view tried, std::string_view on, int error_number) {
-  Error error = SystemError(tried, on, error_number);
-  rlimit files{};
-  if (error_number == EMFILE && ::getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    error.message += "; ddprun may have " + std::to_string(files.rlim_cur) +
-                     " open files (ulimit -n), and each worker needs up to ten. Raise the limit, "
-                     "or start fewer workers on this node [descriptor-limit]";
-  }
-  return error;
-}
-
 std::string NameOf(const WorkerSpec& spec) {
   const auto rank = spec.environment.find("RANK");
   const std::string local = "local rank " + std::to_string(spec.local_rank);
@@ -50,7 +37,7 @@ UniqueFd AboveStdio(UniqueFd fd) {
 Result<UniqueFd> OpenNowhere(int flags) {
   UniqueFd fd = AboveStdio(UniqueFd(::open(kNowhere, flags | O_CLOEXEC)));
   if (!fd) {
-    return Refused("open", kNowhere, errno);
+    return StartError("open", kNowhere, errno);
   }
   return fd;
 }
@@ -63,11 +50,11 @@ Result<UniqueFd> OpenLog(const fs::path& path, int flags) {
   RETURN_IF_ERROR(MakeDirectories(path.parent_path(), 0755));
   Result<UniqueFd> file = OpenOrdinary(path, O_WRONLY | O_CREAT | O_APPEND | flags, 0644);
   if (!file) {
-    return errno == EMFILE ? Refused("open", path.native(), EMFILE) : file.error();
+    return errno == EMFILE ? StartError("open", path.native(), EMFILE) : file.error();
   }
   UniqueFd fd = AboveStdio(*std::move(file));
   if (!fd) {
-    return Refused("duplicate", path.native(), errno);
+    return StartError("duplicate", path.native(), errno);
   }
   return fd;
 }
@@ -171,12 +158,12 @@ bool OpenTerminalOf(OpenedOutput::Stream& stream, OpenedOutput& opened) {
 Result<void> OpenPipe(const WorkerSpec& spec, OpenedOutput::Stream& stream, OpenedOutput& opened) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return Refused("make a pipe for the output of", NameOf(spec), errno);
+    return StartError("make a pipe for the output of", NameOf(spec), errno);
   }
   stream.pipe = AboveStdio(UniqueFd(ends[0]));
   UniqueFd write_end = AboveStdio(UniqueFd(ends[1]));
   if (!stream.pipe || !write_end) {
-    return Refused("duplicate a pipe for the output of", NameOf(spec), errno);
+    return StartError("duplicate a pipe for the output of", NameOf(spec), errno);
   }
   opened.stdio[stream.target] = write_end.get();
   opened.child_ends.push_back(std::move(write_end));

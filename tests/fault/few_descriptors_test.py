@@ -109,6 +109,13 @@ class TooFew(DdprunTest):
                 self.assertRegex(run.err(), r"^ddprun[^\n]* ddprun may have 10 open files \(ulimit -n\), which is "
                                             r"too few. It needs 24, and up to ten more for each worker \[descriptor-limit\]\n$")
 
+    # It said so of pipes alone, and of the sockets before them only that there were too many files.
+    def test_workers_that_need_more_name_the_limit(self):
+        run = self.limited(24, 24, "--nproc-per-node=8", FAKE_WORKER)
+        self.assertEqual(run.wait(), 1, run.all())
+        self.assertRegex(run.err(), r"cannot make the notify socket [^\n]*Too many open files; ddprun may have 24 open "
+                                    r"files \(ulimit -n\), and each worker [^\n]*\[descriptor-limit\]\n")
+
     def test_a_limit_that_may_be_raised_is(self):
         run = self.limited(10, 64, FAKE_WORKER, "--env-file=" + self.path("there"))
         self.assertEqual(run.wait(), 0, run.all())
