@@ -86,8 +86,9 @@ void ServerRole::OnStoreClients(AsioLoop& loop, std::function<void(UniqueFd)> ad
   if (server) {
     server->SetStore(std::move(adopt));
   } else if (store_socket) {
-    store_acceptor = std::make_unique<Acceptor>(loop, AcceptorOptions{},
-                                                AcceptorHandlers{.store = std::move(adopt)});
+    store_acceptor =
+        std::make_unique<Acceptor>(loop, AcceptorOptions{.health = {.joinable = false}},
+                                   AcceptorHandlers{.store = std::move(adopt)});
     store_acceptor->Start(std::move(store_socket));
   }
 }

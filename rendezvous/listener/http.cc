@@ -58,6 +58,9 @@ std::optional<std::string> HttpReply(std::string_view request, const Health& hea
   const std::string_view query = question == path.npos ? "" : path.substr(question + 1);
   path = path.substr(0, question);
   const bool get = method == "GET";
+  if (!health.joinable) {
+    return Reply("404 Not Found", "this is the store of a ddprun run\n", method != "HEAD");
+  }
   if ((get || method == "HEAD") && path == "/healthz") {
     return Reply("200 OK", HealthReport(health, query), get);
   }

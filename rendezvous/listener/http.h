@@ -26,6 +26,7 @@ struct Health {
   std::string run;           // To be shown; empty: it serves any.
   bool wants_token = false;  // The run's name is not shown then.
   std::string sealed;        // The token; empty: it is not given in this way.
+  bool joinable = true;      // False: the port has only the store of workers.
 };
 
 // nullopt: the request's head is not complete yet.

@@ -27,6 +27,8 @@ class LiteralMaster(DdprunTest):
         self.wait_for_workers(first, 1)
         second = self.ask(*flags, expect=69)
         self.assertRegex(second.err(), f"port {port} is in use .*Choose another --master-port")
+        of_two = self.ask("--nnodes=2", "--node-rank=0", *flags, expect=69)
+        self.assertRegex(of_two.err(), f"port {port} is in use by ")
         self.terminate(first)
 
 
