@@ -40,12 +40,18 @@ bool MayServe(const LaunchConfig& config) {
   return place == 0 && (!config.tls.any() || !config.tls.certificate.empty());
 }
 
+// The flags that may have named the endpoint, for advice. `of_static`: that of a static rendezvous.
+std::string EndpointFlags(const LaunchConfig& config, const std::string& of_static) {
+  return (config.literal_master ? of_static + " or " : "") + "--rdzv-endpoint";
+}
+
 // Binds the endpoint, or finds out that a ddprun rendezvous has it: then there is no endpoint. For
 // a while the port can be taken and whoever calls there be refused, or let go without a word:
 // another agent has bound it and does not listen yet, its server ends, or has no descriptors left.
-// `derived`: of a job's id, so another rendezvous there is another job's.
-Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Endpoint& endpoint,
-                                           bool derived = false) {
+// Where the port is derived from a job's id, another rendezvous there is another job's.
+Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const LaunchConfig& config) {
+  const Endpoint& endpoint = config.endpoint;
+  const bool derived = config.context.derived_port;
   using Clock = std::chrono::steady_clock;
   const auto begin = Clock::now();
   for (bool said = false;;) {
@@ -70,7 +76,8 @@ Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Endpo
       return Error{ErrorKind::kRefused,
                    Continue(what, derived ? ". The port is derived from the job's id. Set "
                                             "--rdzv-endpoint=HOST:PORT and --nnodes=N"
-                                          : ". Choose another port in --rdzv-endpoint")};
+                                          : ". Choose another port in " +
+                                                EndpointFlags(config, "--master-port"))};
     }
     if (!said && now >= begin + kSaidAfter) {
       said = true;
@@ -186,7 +193,7 @@ Result<ServerRole> JoinFailover(AsioLoop& loop, const LaunchConfig& config, Serv
   if (MayServe(config)) {
     std::unique_ptr<RendezvousServer> server = network->NewRendezvous(role.failover->Handlers());
     const bool derived = config.context.derived_port;
-    Result<std::optional<Endpoint>> bound = BindOrFind(*server, config.endpoint, derived);
+    Result<std::optional<Endpoint>> bound = BindOrFind(*server, config);
     // If the user chose no port, any free one will do, since the claim names it.
     if (!bound && bound.error().kind != ErrorKind::kNotFound && !derived) {
       return bound.error();
@@ -211,9 +218,9 @@ Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
   if (config.literal_master) {
     Result<ListenSocket> socket = ListenOn(config.endpoint);
     if (!socket) {
-      return Error{
-          socket.error().kind,
-          Continue(socket.error().message, ". Choose another --master-port or --master-addr")};
+      return Error{socket.error().kind,
+                   Continue(socket.error().message,
+                            ". Choose another --master-port, --master-addr or --rdzv-endpoint")};
     }
     role.store_port = socket->endpoint.port;
     role.store_socket = std::move(socket->fd);
@@ -248,8 +255,7 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
     if (!access.tls.serves()) {
       server->SetPage(news.page);
     }
-    const Result<std::optional<Endpoint>> bound =
-        BindOrFind(*server, config.endpoint, config.context.derived_port);
+    const Result<std::optional<Endpoint>> bound = BindOrFind(*server, config);
     if (bound && *bound) {
       RaiseFileLimit();
       role.where = ToString(**bound);
@@ -270,7 +276,8 @@ Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, Se
       // If the ranks are not fixed, another node may well have that address.
       Log(LogLevel::kWarning,
           bound.error().message +
-              ": this node has rank 0, but does not host the rendezvous. Check --rdzv-endpoint");
+              ": this node has rank 0, but does not host the rendezvous. Check " +
+              EndpointFlags(config, "--master-addr"));
     }
   }
   role.operators_token = access.token;
