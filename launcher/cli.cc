@@ -12,6 +12,7 @@
 #include "launcher/command_line/host_flags.h"
 #include "launcher/command_line/message_help.h"
 #include "launcher/command_line/raw_flags.h"
+#include "launcher/command_line/removed.h"
 #include "launcher/completion.h"
 #include "launcher/environment/detect.h"
 #include "launcher/environment/launch_place.h"
@@ -404,11 +405,14 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
   if (auto text = MessageHelp(in_brackets ? word.substr(1, word.size() - 2) : word)) {
     return CommandLine(Print{*std::move(text)});
   }
+  if (const auto why = WhyRefused(word)) {
+    return Error{ErrorKind::kInvalid, *why};
+  }
   std::vector<std::string> topics = Topics();
   topics.insert(topics.end(), {"exit-codes", "messages"});
   std::ranges::copy(topics, std::back_inserter(names));
   std::ranges::move(ExplainedSlugs(), std::back_inserter(names));
-  const auto nearest = Nearest(names, word, word.size() / 2);
+  const auto nearest = NearestOrLonger(names, word);
   return Error{ErrorKind::kInvalid,
                "no command, topic or message is named '" + InOneLine(word) + "'" +
                    (word.starts_with("ddprun-") ? ". Use `" + InOneLine(word) + " --help`"

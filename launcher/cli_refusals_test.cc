@@ -209,6 +209,7 @@ TEST(CommandLine, TheNameThatWasMeantIsSuggested) {
       {{"-np=8", "p"}, "did you mean --nproc-per-node=8?"},
       {{"-n", "train.py"}, "did you mean --nproc-per-node?"},
       {{"help", "statsu"}, "did you mean `ddprun help status`?"},
+      {{"help", "restart"}, "restart is not a command of ddprun"},
       {{"help", "ddprun-train"}, "Use `ddprun-train --help`"},
       {{"help", "train"}, "`ddprun help run` describes a launch"},
   };

@@ -36,22 +36,23 @@ std::vector<std::string> LongNames(const CLI::App& app) {
   return names;
 }
 
-// Levenshtein's distance; names are short.
+// The distance of Damerau and Levenshtein, in which no letter is edited twice.
 std::size_t Distance(const std::string& a, const std::string& b) {
-  std::vector<std::size_t> row(b.size() + 1);
-  for (std::size_t j = 0; j <= b.size(); ++j) {
-    row[j] = j;
-  }
-  for (std::size_t i = 1; i <= a.size(); ++i) {
-    std::size_t diagonal = row[0];
-    row[0] = i;
-    for (std::size_t j = 1; j <= b.size(); ++j) {
-      const std::size_t above = row[j];
-      row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
+  std::vector<std::vector<std::size_t>> row(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i) {
+    for (std::size_t j = 0; j <= b.size(); ++j) {
+      if (i == 0 || j == 0) {
+        row[i][j] = i + j;
+        continue;
+      }
+      row[i][j] = std::min({row[i - 1][j] + 1, row[i][j - 1] + 1,
+                            row[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        row[i][j] = std::min(row[i][j], row[i - 2][j - 2] + 1);
+      }
     }
   }
-  return row[b.size()];
+  return row[a.size()][b.size()];
 }
 
 // Finds the flag that the user meant: the name that other launchers and schedulers use; a typing
@@ -67,7 +68,7 @@ std::optional<std::string> Meant(const std::vector<std::string>& names, const st
       return ours;
     }
   }
-  if (const auto nearest = Nearest(names, name, name.size() / 3)) {
+  if (const auto nearest = Nearest(names, name)) {
     return nearest;
   }
   const std::string singular = name.ends_with('s') ? name.substr(0, name.size() - 1) : name;
@@ -172,9 +173,8 @@ std::string NameOf(const CLI::Option* option) {
   return option->get_lnames().empty() ? option->get_snames().front() : option->get_lnames().front();
 }
 
-std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name,
-                                   std::size_t wrong) {
-  const std::size_t most = std::min<std::size_t>(3, wrong);
+std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name) {
+  const std::size_t most = std::min<std::size_t>(3, name.size() / 3);
   const auto distance = [&](const std::string& known) {  // At least what they differ in length.
     const bool may = name.size() <= known.size() + most && known.size() <= name.size() + most;
     return may ? Distance(known, name) : most + 1;
@@ -184,6 +184,16 @@ std::optional<std::string> Nearest(const std::vector<std::string>& names, const 
                        [&](const auto& a, const auto& b) { return distance(a) < distance(b); });
   const bool near = nearest != names.end() && distance(*nearest) <= most;
   return near ? std::optional(*nearest) : std::nullopt;
+}
+
+std::optional<std::string> NearestOrLonger(const std::vector<std::string>& names,
+                                           const std::string& name) {
+  if (auto nearest = Nearest(names, name)) {
+    return nearest;
+  }
+  const auto begins_so = [&](const std::string& known) { return known.starts_with(name); };
+  const bool one = name.size() > 2 && std::ranges::count_if(names, begins_so) == 1;
+  return one ? std::optional(*std::ranges::find_if(names, begins_so)) : std::nullopt;
 }
 
 Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>& args) {

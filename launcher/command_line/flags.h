@@ -33,9 +33,12 @@ std::vector<Setting> SettingsFromEnvironment(const CLI::App& app, const GetEnv& 
 // Those of these variables that are set, by both names.
 std::vector<std::string> VariablesOfFlags(const CLI::App& app, const GetEnv& get_env);
 
-// Of `names` the one that is meant, where at most so many letters, and three, are wrong.
-std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name,
-                                   std::size_t wrong);
+// Of `names` the one that is meant: at most a third of its letters, and three, are wrong. Two
+// neighbours that were exchanged are one wrong letter.
+std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name);
+// The same, else the only one that begins so.
+std::optional<std::string> NearestOrLonger(const std::vector<std::string>& names,
+                                           const std::string& name);
 
 // Each name once, with its last setting of the last list that has one; or with all of them, a line
 // each, where the row of `app` says so.

@@ -387,19 +387,10 @@ std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& e
     return nothing + "To start a script: `ddprun " + (named ? command[2] : "train.py") +
            "`. To start the bundled trainer: `ddprun ddprun-train`";
   }
-  // A typing error must not end anything: `drain` is near `train`, `stop` near `show`. These two
-  // are suggested only where one letter is missing or added, and with their effect.
-  std::erase_if(verbs, [&word = command[1]](const std::string& verb) {
-    const bool one_letter = word.size() != verb.size() && Nearest({verb}, word, 1);
-    return (verb == "drain" || verb == "stop") && !one_letter;
-  });
-  const auto verb = Nearest(verbs, command[1], command[1].size() / 2);
-  if (verb == "drain") {
-    return nothing + "`ddprun drain NODE` takes a node out of its run";
-  }
-  if (verb == "stop") {
-    return nothing + "`ddprun stop` ends a run";
-  }
+  // A typing error must not end anything: `drain` is near `train`, `stop` near `show`.
+  std::erase(verbs, "drain");
+  std::erase(verbs, "stop");
+  const auto verb = NearestOrLonger(verbs, command[1]);
   return verb ? nothing + "Did you mean `ddprun " + *verb + "`?" : "";
 }
 

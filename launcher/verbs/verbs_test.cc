@@ -218,6 +218,8 @@ TEST(Verbs, OneThatWasMeantIsNamed) {
             "program 'statsu' was not found. Did you mean `ddprun status`?");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "lgos", "n0"}, missing),
             "program 'lgos' was not found. Did you mean `ddprun logs`?");
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "stat"}, missing),
+            "program 'stat' was not found. Did you mean `ddprun status`?");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "my_trainer"}, missing), "");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "run", "nothing"}, missing), "");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "--nnodes=1", "statsu"}, missing), "");
@@ -230,16 +232,11 @@ TEST(Verbs, OneThatWasMeantIsNamed) {
 }
 
 // A mistyped program must not lead anyone to end a run.
-TEST(Verbs, OneThatEndsSomethingIsSuggestedForOneLetterMoreOrLessWithItsEffect) {
+TEST(Verbs, OneThatEndsSomethingIsNeverSuggested) {
   const Error missing{ErrorKind::kNotFound, "program was not found"};
-  EXPECT_EQ(PerhapsAVerb({"ddprun", "dran", "n1"}, missing),
-            "program 'dran' was not found. `ddprun drain NODE` takes a node out of its run");
-  EXPECT_EQ(PerhapsAVerb({"ddprun", "stopp"}, missing),
-            "program 'stopp' was not found. `ddprun stop` ends a run");
-  for (const char* word : {"drian", "train", "show", "stap", "step", "shop", "trains"}) {
-    const std::string hint = PerhapsAVerb({"ddprun", word}, missing);
-    EXPECT_EQ(hint.find("drain`"), std::string::npos) << hint;
-    EXPECT_EQ(hint.find("stop`"), std::string::npos) << hint;
+  for (const char* word :
+       {"dran", "drian", "drainn", "stp", "stopp", "stap", "step", "shop", "trains"}) {
+    EXPECT_EQ(PerhapsAVerb({"ddprun", word, "n1"}, missing), "");
   }
   EXPECT_EQ(PerhapsAVerb({"ddprun", "train", "x.py"}, missing),
             "program 'train' was not found. To start a script: `ddprun x.py`. To start the bundled "
