@@ -55,18 +55,43 @@ std::size_t Distance(const std::string& a, const std::string& b) {
   return row[a.size()][b.size()];
 }
 
+// The flag for which another launcher or scheduler has this name.
+std::optional<std::string> NamedElsewhere(const std::vector<std::string>& names,
+                                          const std::string& name) {
+  constexpr std::pair<const char*, const char*> kElsewhere[] = {
+      {"num-processes", "nproc-per-node"},
+      {"num-gpus", "nproc-per-node"},
+      {"ntasks", "nproc-per-node"},
+      {"ntasks-per-node", "nproc-per-node"},
+      {"gpus-per-node", "nproc-per-node"},
+      {"npernode", "nproc-per-node"},
+      {"ppn", "nproc-per-node"},
+      {"num-machines", "nnodes"},
+      {"num-nodes", "nnodes"},
+      {"machine-rank", "node-rank"},
+      {"host", "hosts"},
+      {"machinefile", "hostfile"},
+      {"genv", "env"},
+      {"export", "env"},
+      {"bind-to", "numa-binding"},
+      {"cpu-bind", "numa-binding"},
+      {"tag-output", "prefix"},
+      {"label", "prefix"},
+      {"main-process-ip", "master-addr"},
+      {"main-process-port", "master-port"},
+      {"max-retries", "max-restarts"},
+      {"retries", "max-restarts"},
+  };
+  const auto found = std::ranges::find(kElsewhere, name, [](const auto& row) { return row.first; });
+  const bool known = found != std::end(kElsewhere) && std::ranges::count(names, found->second) > 0;
+  return known ? std::optional<std::string>(found->second) : std::nullopt;
+}
+
 // Finds the flag that the user meant: the name that other launchers and schedulers use; a typing
 // error; or some of its words, as "restarts" of "max-restarts".
 std::optional<std::string> Meant(const std::vector<std::string>& names, const std::string& name) {
-  constexpr std::pair<const char*, const char*> kElsewhere[] = {
-      {"num-processes", "nproc-per-node"}, {"num-gpus", "nproc-per-node"},
-      {"num-machines", "nnodes"},          {"machine-rank", "node-rank"},
-      {"max-retries", "max-restarts"},     {"retries", "max-restarts"},
-  };
-  for (const auto& [theirs, ours] : kElsewhere) {
-    if (name == theirs && std::ranges::count(names, ours) > 0) {
-      return ours;
-    }
+  if (const auto ours = NamedElsewhere(names, name)) {
+    return ours;
   }
   if (const auto nearest = Nearest(names, name)) {
     return nearest;
@@ -84,6 +109,20 @@ std::optional<std::string> Meant(const std::vector<std::string>& names, const st
   return std::nullopt;
 }
 
+// Advice about an option that only srun or mpirun has; empty: it is none.
+std::string OfAnotherTool(const std::string& name) {
+  constexpr std::string_view kSrun[] = {"partition", "account",  "qos",        "gres",
+                                        "mem",       "nodelist", "constraint", "cpus-per-task",
+                                        "job-name",  "exclude",  "exclusive",  "gpus-per-task"};
+  constexpr std::string_view kMpirun[] = {"mca", "map-by", "rank-by", "oversubscribe",
+                                          "allow-run-as-root"};
+  return std::ranges::count(kSrun, name) > 0
+             ? "; options of srun go before ddprun: srun --" + name + "=... ddprun ..."
+         : std::ranges::count(kMpirun, name) > 0
+             ? "; ddprun needs no option of mpirun: leave it out"
+             : "";
+}
+
 // With a number that was given, the suggestion can be copied as it is. A switch has none.
 Error Unknown(const CLI::App& app, const std::vector<std::string>& names, const std::string& name,
               const std::optional<std::string>& value, const std::string& more) {
@@ -93,6 +132,8 @@ Error Unknown(const CLI::App& app, const std::vector<std::string>& names, const 
     const bool number =
         value && NotNegative(*value) && option != nullptr && option->get_items_expected_max() > 0;
     text += "; did you mean --" + *meant + (number ? "=" + *value : "") + "?";
+  } else if (std::ranges::count(names, "nproc-per-node") > 0) {  // A launch.
+    text += OfAnotherTool(name);
   }
   return {ErrorKind::kInvalid, text + more};
 }
@@ -135,7 +176,7 @@ Result<std::string> Canonical(const CLI::App& app, const std::vector<std::string
   if (matches.size() == 1 && !given.empty()) {
     return matches.front();
   }
-  if (matches.size() > 1 && !given.empty()) {
+  if (matches.size() > 1 && !given.empty() && !NamedElsewhere(names, given)) {
     std::string text = "--" + given + " is ambiguous: it could be";
     for (const std::string& match : matches) {
       text += " --" + match;
@@ -145,8 +186,23 @@ Result<std::string> Canonical(const CLI::App& app, const std::vector<std::string
   return Unknown(app, names, given, value, more);
 }
 
+// mpirun's "-hostfile" of "-hostfile=f": the flag that two dashes would name. Of two letters it may
+// be a switch with its value.
+std::optional<std::string> MeantWithTwoDashes(const std::vector<std::string>& names,
+                                              const std::string& arg) {
+  std::string name = arg.substr(1, arg.find('=') - 1);
+  std::replace(name.begin(), name.end(), '_', '-');
+  if (arg.starts_with("--") || name.size() < 3) {
+    return std::nullopt;
+  }
+  return std::ranges::count(names, name) > 0 ? name : NamedElsewhere(names, name);
+}
+
 // The flag for which mpirun and srun have this letter, with the count that follows it.
 std::string MeantByLetter(const std::string& arg, const std::string& next) {
+  if (arg.starts_with("-H") || arg.starts_with("-x")) {
+    return std::string("; did you mean ") + (arg[1] == 'H' ? "--hosts?" : "--env NAME=VALUE?");
+  }
   const bool workers = arg.starts_with("-n");
   if (!workers && !arg.starts_with("-N")) {
     return "";
@@ -210,6 +266,10 @@ Result<SplitLine> SplitFlags(const CLI::App& app, const std::vector<std::string>
     }
     if (arg.size() < 2 || arg.front() != '-') {
       break;
+    }
+    if (const auto meant = MeantWithTwoDashes(names, arg)) {
+      return Error{ErrorKind::kInvalid,
+                   "unknown option " + InOneLine(arg) + "; did you mean --" + *meant + "?" + more};
     }
     std::string name = arg.substr(0, 2);
     std::optional<std::string> value;

@@ -13,6 +13,7 @@
 #include "launcher/command_line/config.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/problems.h"
+#include "launcher/command_line/raw_flags.h"
 #include "launcher/command_line/removed.h"
 #include "launcher/print_out.h"
 #include "launcher/verbs/environment_report.h"
@@ -373,24 +374,58 @@ std::vector<std::string> VerbNames() {
           "slurm-script", "k8s-manifest", "preload", "new",        "help",   "version", "run"};
 }
 
+namespace {
+
+// "--nnodes=2" of "nnodes=2", or of a text whose program made one dash of two. Empty: it is none.
+std::string PerhapsAFlag(std::string word) {
+  const std::size_t size = word.size();
+  for (const std::string_view dash : {"\u2013", "\u2014", "\u2212"}) {
+    word.erase(0, word.starts_with(dash) ? dash.size() : 0);
+  }
+  const bool long_dash = word.size() < size;
+  word.erase(0, std::min(word.find_first_not_of('-'), word.size()));
+  std::string name = word.substr(0, word.find('='));
+  std::ranges::replace(name, '_', '-');
+  const bool valued = name.size() < word.size();
+  const bool known = std::ranges::count(FlagTable(), name, &FlagRow::name) > 0;
+  return known && (valued || long_dash) ? "--" + name + word.substr(name.size()) : "";
+}
+
+// A command that another tool has by this name.
+std::optional<std::string> VerbNamedElsewhere(const std::string& word) {
+  return MeaningOf<std::string>(word, {{"info", "env"},
+                                       {"show", "status"},
+                                       {"nodes", "status"},
+                                       {"jobs", "status"},
+                                       {"queue", "status"}});
+}
+
+}  // namespace
+
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
   if (error.kind != ErrorKind::kNotFound || command.size() < 2 || command[1].starts_with('-')) {
     return "";
   }
+  constexpr std::string_view kStarts[] = {"start", "launch", "exec", "submit"};
   std::vector<std::string> verbs = VerbNames();
   if (std::ranges::count(verbs, command[1]) > 0) {
     return "";  // `ddprun run PROGRAM`
   }
   const std::string nothing = "program '" + InOneLine(command[1]) + "' was not found. ";
-  if (command[1] == "train") {
-    const bool named = command.size() > 2 && command[2].ends_with(".py");
-    return nothing + "To start a script: `ddprun " + (named ? command[2] : "train.py") +
-           "`. To start the bundled trainer: `ddprun ddprun-train`";
+  const bool starts = std::ranges::count(kStarts, command[1]) > 0;
+  const bool named = command.size() > 2 && command[2].ends_with(".py");
+  if (command[1] == "train" || (starts && named)) {
+    return nothing + "To start a script: `ddprun " + (named ? InOneLine(command[2]) : "train.py") +
+           "`" + (starts ? "" : ". To start the bundled trainer: `ddprun ddprun-train`");
+  }
+  if (const std::string flag = PerhapsAFlag(command[1]); !flag.empty()) {
+    return nothing + "Did you mean `ddprun " + InOneLine(flag) + "`?";
   }
   // A typing error must not end anything: `drain` is near `train`, `stop` near `show`.
   std::erase(verbs, "drain");
   std::erase(verbs, "stop");
-  const auto verb = NearestOrLonger(verbs, command[1]);
+  const auto elsewhere = VerbNamedElsewhere(command[1]);
+  const auto verb = elsewhere ? elsewhere : NearestOrLonger(verbs, command[1]);
   return verb ? nothing + "Did you mean `ddprun " + *verb + "`?" : "";
 }
 

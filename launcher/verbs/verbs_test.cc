@@ -220,6 +220,20 @@ TEST(Verbs, OneThatWasMeantIsNamed) {
             "program 'lgos' was not found. Did you mean `ddprun logs`?");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "stat"}, missing),
             "program 'stat' was not found. Did you mean `ddprun status`?");
+  for (const auto& [words, meant] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"show"}, "Did you mean `ddprun status`?"},
+           {{"info"}, "Did you mean `ddprun env`?"},
+           {{"launch", "x.py"}, "To start a script: `ddprun x.py`"},
+           {{"nproc_per_node=2", "x.py"}, "Did you mean `ddprun --nproc-per-node=2`?"},
+           {{"\u2013-nnodes=2", "x.py"}, "Did you mean `ddprun --nnodes=2`?"},
+           {{"\u2014standalone", "x.py"}, "Did you mean `ddprun --standalone`?"},
+           {{"\u2014nnodes=2", "x.py"}, "Did you mean `ddprun --nnodes=2`?"}}) {
+    std::vector<std::string> command = {"ddprun"};
+    command.insert(command.end(), words.begin(), words.end());
+    EXPECT_EQ(PerhapsAVerb(command, missing),
+              "program '" + words.front() + "' was not found. " + meant);
+  }
+  EXPECT_EQ(PerhapsAVerb({"ddprun", "launch", "x"}, missing), "");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "my_trainer"}, missing), "");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "run", "nothing"}, missing), "");
   EXPECT_EQ(PerhapsAVerb({"ddprun", "--nnodes=1", "statsu"}, missing), "");
