@@ -237,6 +237,12 @@ struct Words {  // Of as many letters as their index.
   }
 };
 
+struct WordsWithoutConst : Words {
+  Example Collate(const std::vector<Example>& samples) { return Words::Collate(samples); }
+};
+static_assert(internal::CollatesIfItCan<Words> && internal::CollatesIfItCan<Pairs>);
+static_assert(!internal::CollatesIfItCan<WordsWithoutConst>);
+
 TEST(BatchLoader, StacksCollatesAndKeepsTheOrderOnManyThreads) {
   const std::vector<std::uint64_t> indices = {4, 0, 3};
   const Data pairs = internal::DataOf(Pairs());

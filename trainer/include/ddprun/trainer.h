@@ -329,7 +329,25 @@ concept Collates = requires(const Set& set, std::vector<Example> samples) {
 };
 
 template <class Set>
+concept HasLibtorchsGet = requires(Set& set, std::size_t index) {
+  ToExample(set.get(index));
+};
+
+// A Collate of another signature, such as one that is not const, would be passed over in silence.
+template <class Set>
+concept CollatesIfItCan = Collates<Set> || !requires {
+  &Set::Collate;
+};
+
+template <class Set>
 Data DataOf(Set given) {
+  static_assert(
+      std::is_same_v<Set, Data> || FillsBatches<Set> || HasGet<Set> || HasLibtorchsGet<Set>,
+      "a data set needs Get(std::uint64_t index) const, or "
+      "ddprun::Example Fill(std::span<const std::uint64_t> indices) const");
+  static_assert(
+      CollatesIfItCan<Set>,
+      "Collate must be: ddprun::Example Collate(std::vector<ddprun::Example> samples) const");
   if constexpr (std::is_same_v<Set, Data>) {
     return given;
   } else {
