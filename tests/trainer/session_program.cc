@@ -50,7 +50,8 @@ std::vector<ddprun::Metric> ScoreOf(ddprun::Session& session, const std::string&
     session.flag("none");
   } else if (how == "scores nothing") {
     return {};
-  } else if (how == "scores other names" && batch.indices[0] > 0) {
+  } else if ((how == "scores other names" && batch.indices[0] > 0) ||
+             (how == "scores on rank 0" && session.is_main())) {
     return {{"loss", loss}, {"other", 1.0}};
   }
   return {{"loss", loss}, {"twice", loss * 2}};
@@ -123,6 +124,9 @@ void Body(ddprun::Session& session) {
   session.Validate(Points{.how = "", .count = how == "validates on one" ? 1U : 64U},
                    [&](ddprun::Batch& batch) { return ScoreOf(session, how, *net, batch); });
   double late = 0;
+  if (how == "keeps on rank 0" && session.is_main()) {
+    session.Keep("late", late);
+  }
   try {
     for (ddprun::Batch& batch : session.Batches(Points{how})) {
       if (how == "keeps late") {

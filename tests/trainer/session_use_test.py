@@ -22,7 +22,7 @@ class Use(support.TrainerTest):
                 ("its own backward", "Call session.Backward(loss) in place of loss.backward()"),
                 ("misuses in a score", "the program has no such flag"),
                 ("scores nothing", "Validate: the score has no metric"),
-                ("scores other names", "Validate: the metrics of this batch are loss, other"),
+                ("scores other names", "Validate: the metrics are loss, other, those of the first time were loss, twice"),
                 ("catches", "an exception left the loop over session.Batches")):
             with self.subTest(how):
                 self.ends(how, 2, says)
@@ -45,6 +45,19 @@ class Use(support.TrainerTest):
                        ranks=2)
         metrics = self.json_of("result")["metrics"]
         self.assertAlmostEqual(metrics["validation_twice"], 2 * metrics["validation_loss"], delta=1e-6)
+
+    def test_ranks_that_keep_or_score_differently_are_told_apart(self):
+        for how, says in (
+                ("keeps on rank 0",
+                 "rank 1 keeps or replicates optimizer.momentum_buffer.net.first.weight where rank 0 has late[]"),
+                ("scores on rank 0",
+                 "Validate: the metrics of rank 1 are loss, twice, those of rank 0 are loss, other")):
+            with self.subTest(how):
+                self.checkpoints = self.path(how)
+                workers = self.start(["--how=" + how], ranks=2)
+                self.assertEqual(workers[1].wait(), 2)
+                self.assertIn(says, workers[1].text("err"))
+                workers[0].wait()
 
     def test_an_exception_of_any_type_is_reported(self):
         self.ends("throws", 1, "the program failed: it threw an exception that is not a std::exception")

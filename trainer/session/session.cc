@@ -102,6 +102,14 @@ std::string NamesOf(const std::vector<Metric>& metrics) {
   return names.empty() ? "none" : names;
 }
 
+// The word of a text that has this place in it. A space ends each word.
+std::string WordAt(const std::string& text, std::size_t at) {
+  const std::size_t space = at == 0 ? text.npos : text.rfind(' ', at - 1);
+  const std::size_t begin = space == text.npos ? 0 : space + 1;
+  const std::string word = text.substr(begin, text.find(' ', begin) - begin);
+  return word.empty() ? "nothing more" : word;
+}
+
 void CheckMetrics(const std::string& call, const std::vector<Metric>& metrics) {
   for (std::size_t i = 0; i < metrics.size(); ++i) {
     const Metric& metric = metrics[i];
@@ -132,7 +140,9 @@ struct Session::Impl {
   Result<std::unique_ptr<BatchFeed>> MakeFeed();
   bool PreparesAhead();
   Result<Score> ScoreOf(std::span<const std::uint32_t> indices);
-  void AgreeOnNames(const std::vector<Metric>& metrics);
+  void AgreeOnMetrics(const std::string& call, const std::vector<Metric>& metrics,
+                      std::optional<std::string>& agreed);
+  void AgreeOnTensors();
   void SetLearningRates();
   void TakeBatch();
   void Finish();
@@ -192,6 +202,7 @@ void Session::Impl::MakeLearner() {
                       !training.config.run.no_sync});
   learner = made.get();
   training.learner = std::move(made);
+  AgreeOnTensors();
 }
 
 void Session::Impl::Begin(Data data, const LoadOptions& options) {
@@ -276,13 +287,7 @@ Result<Score> Session::Impl::ScoreOf(std::span<const std::uint32_t> indices) {
       return Error{ErrorKind::kInvalid,
                    "Validate: the score has no metric. The first one must be the loss"};
     }
-    CheckMetrics("Validate", metrics);
-    if (score_names.value_or(NamesOf(metrics)) != NamesOf(metrics)) {
-      return Error{ErrorKind::kInvalid, "Validate: the metrics of this batch are " +
-                                            NamesOf(metrics) + ", those of the first one were " +
-                                            *score_names + ". All batches need the same"};
-    }
-    score_names = NamesOf(metrics);
+    AgreeOnMetrics("Validate", metrics, score_names);
     Score result;
     result.samples = wide.size();
     for (std::size_t i = 0; i < metrics.size(); ++i) {
@@ -300,22 +305,46 @@ Result<Score> Session::Impl::ScoreOf(std::span<const std::uint32_t> indices) {
 }
 
 // Metrics are summed over the ranks by their position, so names must be the same everywhere.
-void Session::Impl::AgreeOnNames(const std::vector<Metric>& metrics) {
-  if (!metric_names) {
-    const std::string mine = NamesOf(metrics);
+// `agreed`: the names of the first step, or of the first batch of a validation.
+void Session::Impl::AgreeOnMetrics(const std::string& call, const std::vector<Metric>& metrics,
+                                   std::optional<std::string>& agreed) {
+  CheckMetrics(call, metrics);
+  const std::string mine = NamesOf(metrics);
+  if (!agreed) {
     if (std::any_of(mine.begin(), mine.end(),
                     [](unsigned char c) { return std::iscntrl(c) != 0; })) {
-      Misuse("EndStep: the name of a metric has a control character, such as the end of a line");
+      Misuse(call + ": the name of a metric has a control character, such as the end of a line");
     }
     const std::string first = OrLeave(training.group->BroadcastText(mine));
     if (first != mine) {
-      Misuse("EndStep: the metrics of rank " + std::to_string(training.env.rank) + " are " + mine +
+      Misuse(call + ": the metrics of rank " + std::to_string(training.env.rank) + " are " + mine +
              ", those of rank 0 are " + first + ". All ranks need the same");
     }
-    metric_names = mine;
-  } else if (*metric_names != NamesOf(metrics)) {
-    Misuse("EndStep: the metrics of this step are " + NamesOf(metrics) +
-           ", those of the first one were " + *metric_names + ". All steps need the same");
+    agreed = mine;
+  } else if (*agreed != mine) {
+    Misuse(call + ": the metrics are " + mine + ", those of the first time were " + *agreed +
+           ". They must always be the same");
+  }
+}
+
+// The tensors of one rank are sent to the others, so all must keep and replicate the same.
+void Session::Impl::AgreeOnTensors() {
+  std::string mine = learner->Describe() + " ";
+  for (const NamedTensor& item : learner->kept().optimizer()) {
+    mine += item.name + " ";
+  }
+  for (const std::shared_ptr<torch::nn::Module>& module : replicated) {
+    for (const auto& item : module->named_parameters()) {
+      mine += item.key() + ShapeText(item.value().sizes()) + " ";
+    }
+  }
+  const std::string first = OrLeave(training.group->BroadcastText(mine));
+  if (first != mine) {
+    const auto at = static_cast<std::size_t>(
+        std::mismatch(mine.begin(), mine.end(), first.begin(), first.end()).first - mine.begin());
+    Misuse("Batches: rank " + std::to_string(training.env.rank) + " keeps or replicates " +
+           WordAt(mine, at) + " where rank 0 has " + WordAt(first, at) +
+           ". All ranks need the same calls of Keep and Replicate, and the same shapes");
   }
 }
 
@@ -547,12 +576,11 @@ void Session::EndStep(const std::vector<Metric>& metrics) {
   }
   my.autocast.reset();
   OrLeave(my.learner->CheckStep());
-  CheckMetrics("EndStep", metrics);
   if (const std::string what = my.learner->TrainedElsewhere();
       !what.empty() && my.training.IsRankZero()) {
     my.training.Say(LogLevel::kWarning, what);
   }
-  my.AgreeOnNames(metrics);
+  my.AgreeOnMetrics("EndStep", metrics, my.metric_names);
   const auto samples = static_cast<std::size_t>(my.batch->size);
   for (const Metric& metric : metrics) {
     my.learner->AddMetric(metric, samples);
