@@ -18,6 +18,7 @@
 #include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "proto/worker_env.h"
 #include "trainer/bench/check.h"
 #include "trainer/bench/measure.h"

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/text.h"
 #include "trainer/data/entries.h"
 #include "trainer/models/entries.h"
 
