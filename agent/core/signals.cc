@@ -68,6 +68,12 @@ void OnPreemption(AgentStepContext& step, const SignalArrived& arrived) {
   Preempt(step, arrived, "got " + name + " from the scheduler");
 }
 
+// A program without a handler ends by it, so the log must name where it came from.
+void PassOn(AgentStepContext& step, int signal) {
+  step.Tell(NoticeLevel::kInfo, "got " + SignalName(signal) + ": passing it on to the workers");
+  step.effects.push_back(SignalWorkers{signal});
+}
+
 }  // namespace
 
 void OnSignal(AgentStepContext& step, const SignalArrived& arrived) {
@@ -85,7 +91,7 @@ void OnSignal(AgentStepContext& step, const SignalArrived& arrived) {
     if (HasWorkers(state) && arrived.starting) {
       state.early_signals.insert(signal);
     } else if (HasWorkers(state)) {
-      step.effects.push_back(SignalWorkers{signal});
+      PassOn(step, signal);
     }
     return;
   }
@@ -111,7 +117,7 @@ void PassOnEarlySignals(AgentStepContext& step, Generation started) {
   AgentState& state = step.state;
   if (HasWorkers(state) && started == state.placement->generation) {
     for (const int signal : std::exchange(state.early_signals, {})) {
-      step.effects.push_back(SignalWorkers{signal});
+      PassOn(step, signal);
     }
   }
 }

@@ -83,6 +83,7 @@ class Signals(DdprunTest):
         self.wait_for_workers(run, 1)
         run.signal(signal.SIGUSR1)  # Its default action: the worker dies of it.
         self.assertEqual(run.wait(), 128 + signal.SIGUSR1, run.all())
+        self.assertIn("got SIGUSR1: passing it on to the workers\n", run.err())  # The report does not name the sender.
         self.assertRegex(run.err(), r"rank 0 .*signal 10 \(SIGUSR1\)")
 
     def test_a_signal_while_waiting_for_a_restart_ends_the_run(self):
