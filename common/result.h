@@ -2,7 +2,7 @@
 // and what the system answered.
 //
 // An Error is either retried or reported by whoever receives it, never both logged and returned.
-// AskStart a Result for a value that it does not hold is a programmer's error.
+// Reading a value that a Result does not hold is a programmer's error.
 #pragma once
 
 #include <boost/system/result.hpp>

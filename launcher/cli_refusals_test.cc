@@ -93,6 +93,7 @@ TEST(CommandLine, BadInputIsNamed) {
       {{"--nproc-per-node=-2", "p"}, "'-2'"},
       {{"--nproc-per-node=two", "p"}, "'two'"},
       {{"--node-rank=2", "--nnodes=2", "p"}, "--node-rank must be from 0 to 1"},
+      {{"--node-rank=1", "p"}, "--node-rank must be 0 with --nnodes=1, its default: '1'"},
       {{"--rdzv-endpoint=::1:9", "--nnodes=2", "p"}, "brackets"},
       {{"--rdzv-backend=etcd", "p"}, "'etcd' is not supported"},
       {{"--rdzv-conf=x", "p"}, "key=value"},

@@ -105,9 +105,11 @@ Result<std::string> FindLocalAddress(const LaunchConfig& config) {
   }
   Result<std::string> address = RouteTo(host);
   if (!address) {
-    return Error{address.error().kind,
-                 address.error().message +
-                     ". Check --rdzv-endpoint, or set this node's own address with --local-addr"};
+    return Error{
+        address.error().kind,
+        address.error().message +
+            ". Check --rdzv-endpoint or --master-addr, or set this node's own address with "
+            "--local-addr"};
   }
   return address;
 }

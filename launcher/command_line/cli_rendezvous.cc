@@ -111,8 +111,12 @@ void ResolveRendezvous(const RawFlags& raw, LaunchConfig& config, Problems& prob
   if (!raw.node_rank.empty()) {
     config.node_rank = NotNegative(raw.node_rank);
     if (!config.node_rank || *config.node_rank >= config.spec.max_nodes) {
-      problems.Add("--node-rank must be from 0 to " + std::to_string(config.spec.max_nodes - 1) +
-                   " with --nnodes=" + raw.nnodes + ": '" + raw.node_rank + "'");
+      const std::string most = std::to_string(config.spec.max_nodes - 1);
+      problems.Add("--node-rank must be " +
+                   (config.spec.max_nodes == 1
+                        ? "0 with --nnodes=1, its default"
+                        : "from 0 to " + most + " with --nnodes=" + raw.nnodes) +
+                   ": '" + raw.node_rank + "'");
     }
   } else if (config.literal_master && !config.standalone) {
     config.node_rank = 0;  // As torchrun: the node whose address is named may leave it out.

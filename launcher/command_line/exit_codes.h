@@ -47,9 +47,10 @@ inline std::vector<ExitCodeRow> ExitCodeTable() {
        "STOP "
        "is there, or the best checkpoint is broken"},
       {name(kExitHung), "hung", "workers hung until the restarts were spent", "", ""},
-      {name(kExitInterrupted) + ", " + name(kExitTerminated), "stopped",
-       "stopped by SIGINT or SIGTERM, or by `ddprun stop` or `ddprun drain`", "",
-       "stopped, without a launcher"},
+      {"129, " + name(kExitInterrupted) + ", 131, " + name(kExitTerminated), "stopped",
+       "stopped by SIGHUP, SIGINT, SIGQUIT or SIGTERM; 130: also by `ddprun stop`, 143: also by "
+       "`ddprun drain`",
+       "", "stopped, without a launcher"},
       {name(kExitSignalBase) + "+N", "killed by signal N",
        "signal N killed the worker that failed first", "", ""},
       {"others", "the code of the worker that failed first",

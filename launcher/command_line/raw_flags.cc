@@ -48,11 +48,11 @@ Result<std::string> ParseRole(const std::string& text) {
 
 Result<int> ParseGiveUpCode(const std::string& text) {
   const std::optional<std::uint32_t> code = NotNegative(text);
-  constexpr std::array<std::uint32_t, 7> kTaken = {0, 2, 69, 70, 75, 130, 143};
+  constexpr std::array<std::uint32_t, 9> kTaken = {0, 2, 69, 70, 75, 129, 130, 131, 143};
   if (!code || *code > 255 || std::ranges::count(kTaken, *code) > 0) {
     return Invalid(
-        "--give-up-code must be from 1 to 255, and none of 2, 69, 70, 75, 130 and 143, which mean "
-        "something else",
+        "--give-up-code must be from 1 to 255, and none of 2, 69, 70, 75, 129, 130, 131 and 143, "
+        "which mean something else",
         text);
   }
   return static_cast<int>(*code);
