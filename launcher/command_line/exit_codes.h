@@ -47,7 +47,7 @@ inline std::vector<ExitCodeRow> ExitCodeTable() {
        "STOP "
        "is there, or the best checkpoint is broken"},
       {name(kExitHung), "hung", "workers hung until the restarts were spent", "", ""},
-      {"129, " + name(kExitInterrupted) + ", 131, " + name(kExitTerminated), "stopped",
+      {"129-131, " + name(kExitTerminated), "stopped",
        "stopped by SIGHUP, SIGINT, SIGQUIT or SIGTERM; 130: also by `ddprun stop`, 143: also by "
        "`ddprun drain`",
        "", "stopped, without a launcher"},

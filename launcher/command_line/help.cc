@@ -69,7 +69,7 @@ std::string ExitCodes(const std::string& name) {
 
 // The codes of one column, each with its meaning.
 std::string CodesOf(const std::string& title, std::string ExitCodeRow::*column) {
-  constexpr std::size_t kMeaning = 12;  // Where it begins.
+  constexpr std::size_t kMeaning = 16;  // Where it begins.
   std::string text = title + ":\n";
   for (const ExitCodeRow& row : ExitCodeTable()) {
     if (!(row.*column).empty()) {
