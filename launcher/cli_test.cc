@@ -13,6 +13,7 @@
 #include "launcher/command_line/help.h"
 #include "launcher/command_line/message_help.h"
 #include "launcher/command_line/raw_flags.h"
+#include "launcher/hosts/host_orders.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {
@@ -328,6 +329,13 @@ TEST(CommandLine, ALogDirectoryAloneKeepsAllOutput) {
                                           {"SLURMD_NODENAME", "n0"}});
   EXPECT_EQ(job.log_dir, "ddprun_logs");
   EXPECT_FALSE(job.KeepsOutput());  // The scheduler's files have the output.
+  std::vector<std::string> flags;   // As a pool's daemon reads them.
+  for (const Setting& setting : SettingsThatTravel(job)) {
+    flags.push_back("--" + setting.name + "=" + setting.value);
+  }
+  flags.emplace_back("p");
+  EXPECT_EQ(Launch(flags).log_dir, "ddprun_logs");
+  EXPECT_FALSE(Launch(flags).KeepsOutput());
 }
 
 TEST(CommandLine, TheHangTimeoutIsATime) {

@@ -73,6 +73,10 @@ std::vector<Setting> SettingsThatTravel(const LaunchConfig& config) {
       flags.push_back(setting);  // It says that nothing is set, and so does the flag there.
     }
   }
+  // There a scheduler's --log-dir, which keeps no output, is a flag like a user's.
+  if (IsSet(config, "log-dir") && !config.KeepsOutput() && !IsSet(config, "tee")) {
+    flags.push_back({"tee", "0", kCommandLine});
+  }
   return flags;
 }
 
