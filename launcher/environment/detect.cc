@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "common/endpoint.h"
 #include "launcher/environment/launch_place.h"
 #include "launcher/environment/reading.h"
 
@@ -63,7 +64,13 @@ LaunchContext FactsOf(const LaunchContext& found) {
 // says where they meet; 1: it does not.
 std::string NodesThatTrainAlone(const ContextQuery& query, const LaunchContext& found) {
   const auto names = [&query](const char* flag) { return !Said(query, flag).value_or("").empty(); };
-  const bool meet = names("rdzv-endpoint") || names("master-addr") || names("node-rank");
+  // Each node has a loopback of its own, as torchrun's --rdzv-endpoint=localhost:0 of one node.
+  const auto here = [&query](const char* flag) {
+    const Result<Endpoint> endpoint = ParseEndpoint(Said(query, flag).value_or(""), 0);
+    return endpoint && IsLoopback(endpoint->host);
+  };
+  const bool meet = (names("rdzv-endpoint") || names("master-addr") || names("node-rank")) &&
+                    !here("rdzv-endpoint") && !here("master-addr");
   const bool one_node = Said(query, "standalone") == "true" || names("hosts") || names("hostfile");
   const auto count = std::ranges::find(found.settings, "nnodes", &Setting::name);
   return meet && !one_node && !names("nnodes") && !found.task_slot && count != found.settings.end()

@@ -301,6 +301,10 @@ TEST(CommandLineFirst, NodesThatWouldTrainAloneSayWhatToSet) {
                               Setting{"hosts", "n0,n1", ""}}) {
     EXPECT_TRUE(Found({variables, {endpoint.front(), more}}).warnings.empty()) << more.name;
   }
+  for (const char* const here : {"localhost:0", "127.0.0.1:29500", "[::1]:0", "localhost"}) {
+    EXPECT_TRUE(Found({variables, {{"rdzv-endpoint", here, ""}}}).warnings.empty()) << here;
+    EXPECT_TRUE(Found({variables, {{"master-addr", here, ""}}}).warnings.empty()) << here;
+  }
   EXPECT_TRUE(Found({variables, {}}).warnings.empty());
 }
 
