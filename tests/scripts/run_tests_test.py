@@ -85,6 +85,17 @@ class RunTests(unittest.TestCase):
         self.assertEqual(self.run_tests(), 0, self.output)
         self.assertEqual(self.lines[-1], "1 passed, 0 failed, 1 skipped")
 
+    def test_a_python_file_without_a_test_fails(self):
+        file = self.build / "some_test.py"
+        for text, code in (("import unittest\n", 1),
+                           ("import unittest\nclass A(unittest.TestCase):\n    def test_a(self): pass\n", 0)):
+            file.write_text(text)
+            for at_once in 1, 2:
+                done = subprocess.run([sys.executable, "-B", ROOT / "tests/support/run.py", f"--at-once={at_once}", file],
+                                      capture_output=True, text=True, timeout=60, check=False)
+                self.assertEqual(done.returncode, code, done.stderr)
+                self.assertEqual("has no test" in done.stderr, code == 1, done.stderr)
+
 
 if __name__ == "__main__":
     ROOT = pathlib.Path(sys.argv.pop(1)).resolve()

@@ -27,8 +27,7 @@ def names_of(suite):
         yield from names_of(test) if isinstance(test, unittest.TestSuite) else [test.id().removeprefix("__main__.")]
 
 
-def run_side_by_side(runner, path, at_once):
-    names = names_of(unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]))
+def run_side_by_side(runner, path, names, at_once):
     failed = []
     with concurrent.futures.ThreadPoolExecutor(at_once) as pool:
         def run(name):
@@ -47,9 +46,12 @@ def main():
     at_once = int(arguments.pop(0).partition("=")[2]) if arguments[0].startswith("--at-once=") else 1
     sys.argv = arguments
     module = loaded(arguments[0])  # One that also has a main part of its own ends there.
+    names = list(names_of(unittest.defaultTestLoader.loadTestsFromModule(module)))
+    if not names:
+        sys.exit(f"{arguments[0]} has no test")
     if at_once == 1 or len(arguments) > 1:  # Tests that the command line names run one after the other.
         unittest.main(module=module, verbosity=2)
-    run_side_by_side(runner, arguments[0], at_once)
+    run_side_by_side(runner, arguments[0], names, at_once)
 
 
 if __name__ == "__main__":
