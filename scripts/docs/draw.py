@@ -5,6 +5,7 @@
     architecture  docs/pictures/architecture.svg  no INPUT
     slurm         docs/pictures/slurm.svg         no INPUT
     restarts      docs/pictures/restarts.svg      no INPUT
+    badges        docs/pictures/badges.svg        no INPUT
 
 Each is an SVG that loads nothing. docs/pictures/demo.svg is made by scripts/pictures.py.
 """
@@ -252,7 +253,28 @@ def restarts(_):
     return picture
 
 
-DRAWN = {"recovery": recovery, "failover": failover, "architecture": architecture, "slurm": slurm, "restarts": restarts}
+BADGES = (("licence", "Apache-2.0"), ("Python", "3.10 to 3.13"), ("platform", "Linux x86-64, glibc 2.34 or newer"))
+
+
+def badges(_):
+    """The licence, and where ddprun runs."""
+    places = []
+    x = 0
+    for name, value in BADGES:
+        places.append((x, name, value))
+        x += SMALL * len(name + value) + 40
+    picture = Picture(round(x - 8), 26, "; ".join(f"{name}: {value}" for name, value in BADGES))
+    for x, name, value in places:
+        left, right = SMALL * len(name) + 16, SMALL * len(value) + 16
+        picture.rect(x, 1, left, 24, "node", 4)
+        picture.rect(x + left, 1, right, 24, "server", 4)
+        picture.text(x + left / 2, 17, name, "small", "middle")
+        picture.text(x + left + right / 2, 17, value, "small", "middle")
+    return picture
+
+
+DRAWN = {"recovery": recovery, "failover": failover, "architecture": architecture, "slurm": slurm, "restarts": restarts,
+         "badges": badges}
 
 
 def main():

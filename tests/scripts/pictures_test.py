@@ -59,7 +59,7 @@ class Pictures(unittest.TestCase):
             return path.read_text()
 
     def test_a_picture_that_needs_no_run_is_as_it_is_drawn(self):
-        for name in ("architecture", "slurm", "restarts"):
+        for name in ("architecture", "slurm", "restarts", "badges"):
             self.assertEqual((ROOT / f"docs/pictures/{name}.svg").read_text(), self.draw(name))
 
     def test_bars_are_as_long_as_what_was_measured(self):
@@ -80,7 +80,7 @@ class Pictures(unittest.TestCase):
 
     def test_all_load_nothing(self):
         shown = re.findall(r"!\[[^]]+\]\(([^)]+\.svg)\)", (ROOT / "README.md").read_text())
-        self.assertEqual(len(shown), 2)
+        self.assertEqual(len(shown), 3)
         for path in (ROOT / "docs/pictures").glob("*.svg"):
             text = path.read_text()
             self.assertLess(len(text), 300_000)
