@@ -123,7 +123,7 @@ void Laws::CheckOutcome(const CoordinatorState& state) {
       state.phase == Phase::kFailed && state.drain && state.drain->cause != StopCause::kOperator;
   BreakIf(phase_before_ == Phase::kDraining && planned_before_ &&
               (failed || state.budget.used > restarts_before_),
-          "a planned stop was charged");
+          "a planned stop used a restart");
 }
 
 void Laws::CheckBudget(const CoordinatorState& state, Time now) {
@@ -137,10 +137,11 @@ void Laws::CheckBudget(const CoordinatorState& state, Time now) {
   if (!world_before_ || recovers || splits_ || (!charged && !spent)) {
     return;
   }
-  BreakIf(state.budget.used > restarts_before_ + 1, "one incident was charged twice");
+  BreakIf(state.budget.used > restarts_before_ + 1, "one incident used two restarts");
   for (const Member& member : world_before_->members) {
     BreakIf(lost_in_.contains({member.key, world_before_->id}), "the loss of ", member.key.node,
-            " in generation ", world_before_->generation, " was charged as a worker failure");
+            " in generation ", world_before_->generation,
+            " used a restart, as if a worker had failed");
   }
 }
 
