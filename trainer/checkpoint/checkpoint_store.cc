@@ -122,15 +122,17 @@ std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConf
   }
   const std::string there = OnlyIn(state.model_description, config.model_description);
   std::string here = OnlyIn(config.model_description, state.model_description);
-  if (state.model == config.model && there.empty() && here.empty()) {
-    here = "the same tensors in another order";
+  // Only then: programs with a model of their own have no --freeze, but may keep in another order.
+  const bool reordered = state.model == config.model && there.empty() && here.empty();
+  if (reordered) {
+    here = "the same tensors in another order, as another --freeze of ddprun-train gives";
   }
   return Error{ErrorKind::kInvalid,
                "checkpoint '" + checkpoint.native() + "' is of model " +
                    ModelText(state.model, there) + ", this program trains " +
-                   ModelText(config.model, here) +
-                   ": choose the same model, or another directory; nothing was deleted "
-                   "[other-model]"};
+                   ModelText(config.model, here) + ": choose the same model" +
+                   (reordered ? " and order" : "") +
+                   ", or another directory; nothing was deleted [other-model]"};
 }
 
 }  // namespace
