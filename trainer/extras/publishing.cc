@@ -1,5 +1,6 @@
 #include "trainer/extras/publishing.h"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <map>
@@ -51,13 +52,19 @@ std::string Kind(const Tensor& tensor) {
   return std::string(NameOf(tensor.dtype)) + "[" + text + "]";
 }
 
+// A model may have hundreds of tensors: the first ones tell which.
 void AddList(std::string& text, const char* what, const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 8;
   if (names.empty()) {
     return;
   }
-  text += (text.empty() ? "" : "\n") + std::string(what) + " " + std::to_string(names.size()) + ":";
-  for (const std::string& name : names) {
-    text += " " + name;
+  text += (text.empty() ? "" : "; ") + std::string(what) + " " + std::to_string(names.size()) + ":";
+  const std::size_t shown = std::min(names.size(), kShown);
+  for (std::size_t i = 0; i < shown; ++i) {
+    text += " " + names[i];
+  }
+  if (shown < names.size()) {
+    text += " and " + std::to_string(names.size() - shown) + " more";
   }
 }
 
@@ -128,7 +135,7 @@ Result<TransferReport> Transfer(const std::vector<Tensor>& given, bool strict,
                  "the parameters do not fit this model" +
                      std::string(strict ? " (--init-strict=no loads only those that do)"
                                         : ", none of them") +
-                     ":\n" + Describe(report)};
+                     ": " + Describe(report)};
   }
   model = std::move(filled);
   return report;

@@ -33,12 +33,12 @@ struct TransferReport {
   std::vector<std::string> misfits;  // In both, with other shapes or types: "name: [5] there, ...".
 };
 
-// Pure. Puts into `model` what `given` has for it. `strict`: an error that names everything that
-// does not fit, and nothing is changed. Nothing that fits at all is an error either way.
+// Pure. Puts into `model` what `given` has for it. `strict`: an error as Describe gives it if
+// anything does not fit, and nothing is changed. Nothing that fits at all is an error either way.
 Result<TransferReport> Transfer(const std::vector<Tensor>& given, bool strict,
                                 std::vector<Tensor>& model);
 
-// A line each; empty lists are left out.
+// In one line, each list by its first names; empty lists are left out.
 std::string Describe(const TransferReport& report);
 
 }  // namespace ddprun

@@ -86,10 +86,20 @@ TEST(Transfer, TakesWhatFitsAndSaysWhatDoesNot) {
   EXPECT_EQ(model[1], before[1]);
   EXPECT_EQ(model[2], before[2]);
   EXPECT_EQ(Describe(*report),
-            "loaded 1: body\n"
-            "missing, left as initialised, 1: new\n"
-            "of another shape, left as initialised, 1: head (F32[3] there, F32[2] here)\n"
+            "loaded 1: body; "
+            "missing, left as initialised, 1: new; "
+            "of another shape, left as initialised, 1: head (F32[3] there, F32[2] here); "
             "not of this model, skipped, 1: extra");
+}
+
+TEST(Transfer, OfManyTensorsTheFirstEightAreNamed) {
+  TransferReport report;
+  for (int i = 0; i < 8; ++i) {
+    report.loaded.push_back("t" + std::to_string(i));
+  }
+  EXPECT_EQ(Describe(report), "loaded 8: t0 t1 t2 t3 t4 t5 t6 t7");
+  report.loaded.insert(report.loaded.end(), {"t8", "t9"});
+  EXPECT_EQ(Describe(report), "loaded 10: t0 t1 t2 t3 t4 t5 t6 t7 and 2 more");
 }
 
 TEST(Transfer, NothingThatFitsIsAnError) {
