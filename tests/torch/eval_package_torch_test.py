@@ -103,7 +103,7 @@ class EvalPackage(DdprunTest):
                 # One rank: a peer would be ended while it loads, and leave its folder in TMPDIR.
                 run = self.train(1, flag, expect=2)
                 self.assertIn("cannot evaluate with the package '" + flag.split("=")[1] + "': " + why, run.err())
-                self.assertIn("Export the model that is trained, as docs/own-model.md shows", run.err())
+                self.assertIn("Export the model that is trained, with its names, types and shapes", run.err())
 
     # DdprunTest sees that nothing of it is left in TMPDIR. A folder was taken, and removed as if the loader had made it.
     def test_a_package_that_cannot_be_loaded_leaves_all_folders_as_they_are(self):

@@ -86,7 +86,7 @@ class Package {
   Error Refused(const std::string& why) const {
     return {ErrorKind::kInvalid,
             "cannot evaluate with the package '" + file_ + "': " + why +
-                ". Export the model that is trained, as docs/own-model.md shows"};
+                ". Export the model that is trained, with its names, types and shapes"};
   }
 
   const std::string file_;
