@@ -59,7 +59,7 @@ class Models(support.TrainerTest):
     def test_a_model_is_split_only_where_that_can_be(self):
         for number, (flags, words) in enumerate((
                 (["--model=toy", "--split-devices=cpu"], "a device for each of the model's 2 parts"),
-                (["--model=linear", "--split-devices=cpu,cpu"], "this model cannot be split"),
+                (["--model=linear", "--split-devices=cpu,cpu"], "this model cannot be split; toy and mlp can"),
                 (["--model=toy", "--split-devices=cpu,warp:1"], "cannot put net2.weight on 'warp:1'"),
                 (["--model=toy", "--split-devices=cpu,cuda:99"], "on 'cuda:99': "))):
             self.checkpoints = self.path(f"refused{number}.ckpt")

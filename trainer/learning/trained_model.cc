@@ -31,14 +31,15 @@ Result<void> Place(TorchModel& model, const std::vector<std::string>& devices) {
   if (devices.empty()) {
     return {};
   }
-  const std::size_t parts =
-      model.parts.empty() ? 1 : 1 + *std::max_element(model.parts.begin(), model.parts.end());
-  if (model.parts.empty() || parts != devices.size()) {
-    const std::string names = std::to_string(devices.size()) + " devices";
-    return Invalid(parts == 1 ? "--split-devices: this model cannot be split"
-                              : "--split-devices must name a device for each of the model's " +
-                                    std::to_string(parts) + " parts",
-                   names);
+  if (model.parts.empty()) {
+    return Error{ErrorKind::kInvalid,
+                 "--split-devices: this model cannot be split; toy and mlp can"};
+  }
+  const std::size_t parts = 1 + *std::max_element(model.parts.begin(), model.parts.end());
+  if (parts != devices.size()) {
+    return Invalid("--split-devices must name a device for each of the model's " +
+                       std::to_string(parts) + " parts",
+                   std::to_string(devices.size()) + " devices");
   }
   const c10::NoGradGuard no_grad;
   for (std::size_t i = 0; i < model.parameters.size(); ++i) {
