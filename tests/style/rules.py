@@ -429,9 +429,10 @@ REPLACED = re.compile(
     r"|\w*Template(?:Note|Output|Process|Reply|Request|State|Word)\w*|(?:Worker|Kept|Plan)Template|(?:worker|kept)_template"
     r"|template_(?:hook|note|output|process)|(?:[Aa]|[Tt]he) template"
     r"|\w*[wW]ish(?:es|ed)?_?|\w*Stor(?:y|ies)\w*|(?:\w+_)?stor(?:y|ies)_?|\w*[sS]trangers?\w*"
+    r"|c[oa]mes? along"
     # Iterations of a loop, rounds of ranks; something may "turn out" to be so, and "each in turn" stays.
     r"|(?:\w*[a-z])?Turn|(?:\w+_)?turns?_|\w+(?<!_in)_turns?|loop turns?|turns? of the loop)\b")
-REPLACED_IN = (".proto", ".py", ".sh", ".md", ".html", ".js")  # Beside C++.
+REPLACED_IN = (".proto", ".py", ".sh", ".md", ".html", ".js", ".txt")  # Beside C++.
 
 
 def plain_words(files):

@@ -94,6 +94,8 @@ SAMPLES = [
     (rules.plain_words, "agent/a.h", "PeersTurn turn_;\n", "// Turns it off, each in turn.\nint turnaround = kTurnarounds;\n"),
     (rules.plain_words, "agent/a.h", "// One piece per loop turn.\n", "// It may turn out to be so; return_turned_off.\n"),
     (rules.plain_words, "agent/a.h", "// Strangers may come.\n", "// A strange one.\n"),
+    (rules.plain_words, "scripts/a.txt", "MNIST comes along.\n", "MNIST is bundled.\n"),
+    (rules.plain_words, "agent/CMakeLists.txt", "# The door's data.\n", "# Indoors.\n"),
     (rules.plain_words, "docs/a.md", "The door of a run.\n", "Indoors, each in turn.\n"),
     (rules.plain_words, "launcher/a.py", "def next_turn(): pass\n", "def every_request_in_turn(): pass\n"),
     (rules.plain_words, "proto/a.proto", "// A stranger asks.\n", "// A strange one.\n"),

@@ -93,7 +93,7 @@ class CudaStepGraph : public StepGraph {
 }  // namespace
 
 Result<GpuPlugin> GpuPlugin::Load(const fs::path& file) {
-  // Global: libtorch_cuda, which comes along, registers its kernels with the libtorch in here.
+  // Global: the plug-in's libtorch_cuda registers its kernels with the libtorch in here.
   void* const handle = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   if (handle == nullptr) {
     const std::string said = LoaderError();
