@@ -174,14 +174,17 @@ void Resolve(RawFlags& raw, const std::vector<std::string>& rest, const std::str
   }
   ResolveCopies(raw, config);
   ResolveAttachedRank(raw, config, problems);
-  if (rest.empty() || rest.front().empty()) {
-    problems.Add("no program given. Usage: " + name + " [options] PROGRAM [arguments]");
-  } else {
+  const bool has_program = !rest.empty() && !rest.front().empty();
+  if (has_program) {
     config.program = rest.front();
     config.args.assign(rest.begin() + 1, rest.end());
   }
   if (!config.cannot_start.empty() && !TellsOtherNodes(config)) {
     problems.Add(config.cannot_start);
+  }
+  // Another problem often is why: an option without its value has taken the program for it.
+  if (!has_program && problems.text.empty()) {
+    problems.Add("no program given. Usage: " + name + " [options] PROGRAM [arguments]");
   }
 }
 
