@@ -179,7 +179,8 @@ class HostsStepContext {
     if (config_.names.size() > 1) {
       Say(LogLevel::kError, "the run needs " + std::to_string(config_.min_nodes) + " of " +
                                 std::to_string(config_.names.size()) + " hosts, but only " +
-                                std::to_string(possible) + " can be reached or are being tried");
+                                std::to_string(possible) + " can be reached or " +
+                                (possible == 1 ? "is" : "are") + " being tried");
     }
     for (std::size_t i = 0; i < state_.hosts.size(); ++i) {
       Drop(i);

@@ -85,7 +85,15 @@ TEST(HostsCore, AFixedRunEndsWithTheFirstHostThatCannotBeReached) {
   EXPECT_EQ(effects.exit_code, 69);
   EXPECT_THAT(effects.dropped, ElementsAre(0, 2));
   EXPECT_THAT(scenario.said, HasSubstr("cannot reach host n2: ssh: no route [host-unreachable]\n"
-                                       "the run needs 3 of 3 hosts, but only 2 can be reached"));
+                                       "the run needs 3 of 3 hosts, but only 2 can be reached "
+                                       "or are being tried"));
+}
+
+TEST(HostsCore, OneHostThatCanBeReachedIsOne) {
+  HostsScenario scenario(2, 2);
+  scenario.Feed(HostGreets{0});
+  EXPECT_EQ(scenario.Feed(HostGone{1, "down"}).exit_code, 69);
+  EXPECT_THAT(scenario.said, HasSubstr("but only 1 can be reached or is being tried\n"));
 }
 
 TEST(HostsCore, AnElasticRunContinuesAndTriesAgain) {
