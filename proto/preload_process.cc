@@ -128,7 +128,7 @@ void WaitForAgent(pid_t agent) {
   for (int tries = 0; ::getppid() != agent; ++tries) {
     timespec moment{0, tries < 20 ? 20'000 : 1'000'000};
     if (tries > 2'000 || ::ppoll(&line, 1, &moment, nullptr) > 0) {
-      Fail("come to its agent", ESRCH);
+      Fail("be adopted by its agent", ESRCH);
     }
   }
 }
@@ -203,7 +203,7 @@ void BecomeWorker(const Image& image) {
     Fail("tie to its agent", errno);
   }
   if (::getppid() != image.head.agent) {
-    Fail("come to its agent", ESRCH);
+    Fail("be adopted by its agent", ESRCH);
   }
   if (image.head.cpu_bytes > 0 &&
       ::syscall(SYS_sched_setaffinity, 0, image.head.cpu_bytes, image.cpus) != 0) {
