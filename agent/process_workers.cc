@@ -470,7 +470,7 @@ std::vector<AnswerRecord> ProcessWorkers::TellToSave(const RequestSpec& spec) {
     records.push_back({UnixMilliseconds(), rank, placement_.generation.value,
                        told ? AnswerKind::kDone : AnswerKind::kNote,
                        told          ? SignalName(signal)
-                       : signal == 0 ? "was not asked: it has announced no signal (SAVE_SIGNAL: "
+                       : signal == 0 ? "has announced no signal, so it was not asked (SAVE_SIGNAL: "
                                        "ddprun help writing-a-worker)"
                                      : "is ending"});
   }

@@ -227,7 +227,7 @@ class Orders(Asks):
         self.assertEqual((told["told"], told["not_told"]), ([0], []))
         asked = self.ask("save", expect=1)
         self.assertIn("asked to save (SIGUSR1): rank 0", asked.out())
-        self.assertIn("rank 1: was not asked: it has announced no signal", asked.err())
+        self.assertIn("rank 1: has announced no signal, so it was not asked", asked.err())
         self.assertNotIn("saved 1", run.out())
 
     def test_stop_soon_ends_with_start_me_again(self):
