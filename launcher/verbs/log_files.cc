@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string_view>
 #include <tuple>
@@ -17,6 +18,7 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "common/text.h"
+#include "launcher/evidence/report_file.h"
 #include "launcher/print_out.h"
 
 namespace ddprun {
@@ -88,6 +90,33 @@ std::vector<fs::path> LogsIn(const fs::path& directory) {
   return files;
 }
 
+bool IsOfOneRun(const fs::path& directory) {
+  std::error_code none;
+  return !NumberedIn(directory, kAttemptPrefix).empty() ||
+         !NumberedIn(directory, kBundlePrefix).empty() ||
+         fs::exists(directory / "events.jsonl", none) || fs::exists(directory / kReportFile, none);
+}
+
+// The run directories in a --log-dir, the newest first.
+std::vector<fs::path> RunDirectoriesIn(const fs::path& directory) {
+  std::vector<std::pair<fs::file_time_type, fs::path>> found;
+  std::error_code error;
+  for (fs::directory_iterator entry(directory, error), end;
+       !error && entry != end && found.size() < kMostFiles; entry.increment(error)) {
+    std::error_code gone;
+    if (fs::is_directory(entry->symlink_status(gone)) &&
+        !NumberedIn(entry->path(), kAttemptPrefix).empty()) {
+      found.emplace_back(fs::last_write_time(entry->path(), gone), entry->path());
+    }
+  }
+  std::ranges::sort(found, std::greater());
+  std::vector<fs::path> paths;
+  for (auto& [written, path] : found) {
+    paths.push_back(std::move(path));
+  }
+  return paths;
+}
+
 // "==> attempt_0/1/stderr.log", and its end.
 Result<std::string> EndOf(const fs::path& directory, const fs::path& file,
                           std::optional<std::uint32_t> lines) {
@@ -107,21 +136,45 @@ Result<std::string> EndOf(const fs::path& directory, const fs::path& file,
 }  // namespace
 
 bool HasLogFiles(const std::string& directory) {
-  return !LogsIn(directory).empty();
+  return !LogsIn(directory).empty() || !RunDirectoriesIn(directory).empty();
 }
 
-int PrintLogFiles(const std::string& directory, std::optional<std::uint32_t> lines) {
-  std::error_code error;
-  if (!fs::is_directory(directory, error)) {
-    return PrintError("logs",
-                      {ErrorKind::kInvalid, "'" + directory + "' is not the directory of a run"});
+Result<std::string> OneRunDirectory(const std::string& directory, const std::string& verb) {
+  constexpr std::size_t kMostNamed = 3;
+  if (IsOfOneRun(directory)) {
+    return directory;
   }
+  const std::vector<fs::path> runs = RunDirectoriesIn(directory);
+  if (runs.size() < 2) {
+    return runs.empty() ? directory : runs.front().native();
+  }
+  std::vector<std::string> names;
+  for (std::size_t i = 0; i < std::min(runs.size(), kMostNamed); ++i) {
+    names.push_back(runs[i].native());
+  }
+  return Error{ErrorKind::kInvalid, "'" + directory + "' has " + std::to_string(runs.size()) +
+                                        " run directories. Name one: ddprun " + verb + " " +
+                                        Joined(names, ", ") +
+                                        (runs.size() > kMostNamed ? ", ..." : "")};
+}
+
+int PrintLogFiles(const std::string& given, std::optional<std::uint32_t> lines) {
+  std::error_code error;
+  if (!fs::is_directory(given, error)) {
+    return PrintError("logs",
+                      {ErrorKind::kInvalid, "'" + given + "' is not the directory of a run"});
+  }
+  const Result<std::string> one = OneRunDirectory(given, "logs");
+  if (!one) {
+    return PrintError("logs", one.error());
+  }
+  const std::string& directory = *one;
   const std::vector<fs::path> files = LogsIn(directory);
   if (files.empty()) {
     return PrintError("logs", {ErrorKind::kNotFound,
                                "no workers' output in '" + directory +
-                                   "' (is it <log dir>/<run>_<...>?). To keep it in files, start "
-                                   "the run with -r 3 or -t 3"});
+                                   "' (is it <log dir>/<run>_<...>?). To keep output in files, "
+                                   "start the run with --log-dir=DIR"});
   }
   int code = 0;
   for (const fs::path& file : files) {

@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "common/result.h"
+
 namespace ddprun {
 
 // Whether a word of the command line can only be a directory, as it is no name of a run.
@@ -19,5 +21,9 @@ bool HasLogFiles(const std::string& directory);
 // without logs the last lines in its newest evidence. `lines`: the last ones of each file alone. 0;
 // 1: there are none; 2: it is no directory.
 int PrintLogFiles(const std::string& directory, std::optional<std::uint32_t> lines);
+
+// A --log-dir with one run's directory in it stands for that one. kInvalid: it has several, which
+// are named as arguments of `ddprun <verb>`. Any other directory stands for itself.
+Result<std::string> OneRunDirectory(const std::string& directory, const std::string& verb);
 
 }  // namespace ddprun

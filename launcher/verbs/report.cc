@@ -11,6 +11,7 @@
 #include "launcher/evidence/report_file.h"
 #include "launcher/evidence/run_archive.h"
 #include "launcher/evidence/run_page.h"
+#include "launcher/verbs/log_files.h"
 #include "launcher/verbs/status.h"
 
 namespace ddprun {
@@ -80,7 +81,10 @@ std::optional<RunStatus> AskServerOf(const KnownRun& known, ServerQuery query) {
 
 Result<KnownRun> Know(const ReportRequest& request) {
   KnownRun known;
-  known.directories.assign(request.directories.begin(), request.directories.end());
+  for (const std::string& given : request.directories) {
+    ASSIGN_OR_RETURN(std::string directory, OneRunDirectory(given, "report"));
+    known.directories.emplace_back(std::move(directory));
+  }
   const std::string& run_dir = request.server.run_dir;
   if (known.directories.empty() && !run_dir.empty() && request.server.endpoint.empty()) {
     known.directories.emplace_back(run_dir);

@@ -120,12 +120,36 @@ class OneNode(Asks):
         shown = self.start("logs", "-n0", os.path.join(logs, directory))
         self.assertEqual(shown.wait(), 0, shown.all())
         self.assertNotIn("out 1", shown.out())
-        asked = self.start("logs", logs + "/")
+        os.mkdir(self.path("empty"))
+        asked = self.start("logs", "empty/")
         self.assertEqual(asked.wait(), 1, asked.all())
-        self.assertIn("is it <log dir>/<run>_<...>?", asked.err())
+        self.assertIn("is it <log dir>/<run>_<...>?). To keep output in files, start the run with --log-dir=DIR",
+                      asked.err())
         asked = self.start("logs")
         self.assertEqual(asked.wait(), 69, asked.all())
         self.assertIn("ddprun logs DIR", asked.err())
+
+    def test_the_directory_of_log_dir_stands_for_the_one_run_in_it(self):
+        def kept(word):
+            run = self.start("--nproc-per-node=1", "--log-dir=kept", "bash", "-c", f"echo {word}")
+            self.assertEqual(run.wait(), 0, run.all())
+
+        kept("alone")
+        for name in ("kept", "kept/"):
+            shown = self.start("logs", name)
+            self.assertEqual(shown.wait(), 0, shown.all())
+            self.assertIn("==> attempt_0/0/stdout.log\nalone\n", shown.out())
+        packed = self.start("report", "kept", "--file=one.tar.gz")
+        self.assertEqual(packed.wait(), 0, packed.all())
+        (first,) = os.listdir(self.path("kept"))
+        os.utime(self.path("kept", first), (1, 1))
+        kept("second")
+        (second,) = set(os.listdir(self.path("kept"))) - {first}
+        for verb in ("logs", "report"):
+            asked = self.start(verb, "kept")
+            self.assertEqual(asked.wait(), 2, asked.all())
+            self.assertIn(f"'kept' has 2 run directories. Name one: ddprun {verb} kept/{second}, kept/{first}",
+                          asked.err())
 
     def test_of_a_run_without_log_files_the_last_lines_of_its_evidence_are_shown(self):
         logs = self.path("logs")
