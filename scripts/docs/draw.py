@@ -218,7 +218,7 @@ def slurm(_):
     picture.arrow((208, 291), (224, 291), (224, 180), (340, 180), (340, 194))
     picture.arrow((340, 180), (800, 180), (800, 194))
     picture.text(24, 462, "Slurm starts one ddprun on each node, and ddprun starts the workers.", "small")
-    picture.text(24, 482, "srun is on the first node: when that is lost, only -r 3 or -t 3 keeps the output.", "small")
+    picture.text(24, 482, "srun is on the first node: when that is lost, only --log-dir (or -r 3, -t 3) keeps the output.", "small")
     return picture
 
 
