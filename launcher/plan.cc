@@ -199,6 +199,18 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
   return text;
 }
 
+std::string WhyNoLogs(const LaunchConfig& config) {
+  if (config.log_dir.empty()) {
+    return "none of --log-dir, --redirects and --tee is given";
+  }
+  if (IsSet(config, "redirects") || IsSet(config, "tee")) {
+    return "--redirects and --tee select no stream";
+  }
+  return IsSet(config, "attach-rank")
+             ? "--attach-rank gives a worker the terminal"
+             : "--log-dir is the scheduler's default, and neither --redirects nor --tee is given";
+}
+
 std::string Output(const LaunchConfig& config) {
   std::string logs = config.log_dir.empty() ? FindTemporaryPlace().path.native() +
                                                   "/torchelastic_<unique>, because no --log-dir "
@@ -207,7 +219,7 @@ std::string Output(const LaunchConfig& config) {
   if (config.DiscardsOutput()) {
     logs = "none, because of --log-dir=/dev/null";
   } else if (!config.KeepsOutput()) {
-    logs = "none, because neither --redirects nor --tee is given";
+    logs = "none, because " + WhyNoLogs(config);
   } else {
     logs += ", below it <run id>_<unique>/attempt_<n>/<local rank>";
     logs +=
@@ -216,12 +228,12 @@ std::string Output(const LaunchConfig& config) {
   const bool as_it_is = config.workers == 1 && (!config.KeepsOutput() || config.output.copy) &&
                         !config.output.prefix_all && !config.merge_output;
   return "output\n" + Line("log files", logs) +
-         Line("console", as_it_is
-                             ? config.output.copy
-                                   ? "the worker has ddprun's own stdin; its output as it is"
-                                   : "the worker has ddprun's own stdin, stdout and stderr"
-                             : "whole lines of all workers, in between each other" +
-                                   std::string(config.merge_output ? ", equal ones once" : ""));
+         Line("console",
+              as_it_is ? config.output.copy
+                             ? "the worker has ddprun's own stdin; its output passes through ddprun"
+                             : "the worker has ddprun's own stdin, stdout and stderr"
+                       : "whole lines of all workers, in between each other" +
+                             std::string(config.merge_output ? ", equal ones once" : ""));
 }
 
 std::string EndingLines(const LaunchConfig& config) {

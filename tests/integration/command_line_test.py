@@ -47,7 +47,7 @@ class DryRun(DdprunTest):
         self.assertIn("standalone because --nnodes", self.line(plan, "count"))
         self.assertIn("no other node can join", self.line(plan, "server"))
         self.assertEqual(self.line(plan, "local rank 1"), "RANK=1 LOCAL_RANK=1")
-        self.assertIn("neither --redirects nor --tee", self.line(plan, "log files"))
+        self.assertIn("none of --log-dir, --redirects and --tee", self.line(plan, "log files"))
         self.assertIn("because of --standalone", self.plan("--standalone", FAKE_WORKER))
 
     def test_the_host_of_the_server(self):
