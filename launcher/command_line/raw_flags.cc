@@ -385,8 +385,8 @@ void AddOutput(CLI::App& app, RawFlags& raw) {
   output.Value(
       "--log-dir", config.log_dir, "DIR",
       "Keep events, reports and evidence in DIR/<run id>_<unique>, and the workers' output below "
-      "attempt_<n>/<local rank>: what -r or -t send to files, else all of it, with the console "
-      "unchanged. /dev/null: write no file at all");
+      "attempt_<n>/<local rank>: what -r or -t send to files, else all of it, with the same "
+      "lines on the console. /dev/null: write no file at all");
   output.Read("-r,--redirects", "0", "BITS",
               "Streams to files only: 1 stdout, 2 stderr, 3 both, or 0:3,1:0 by local rank",
               [&config](const std::string& text) {
