@@ -44,6 +44,10 @@ Error ErrorAtSocket(const grpc::Status& status, const std::filesystem::path& run
       return {ErrorKind::kUnavailable, run + "did not answer within " + FormatDuration(timeout)};
     case grpc::StatusCode::UNIMPLEMENTED:
       return {ErrorKind::kRefused, run + "runs another release of ddprun. Use the same release"};
+    case grpc::StatusCode::CANCELLED:
+    case grpc::StatusCode::UNAVAILABLE:
+    case grpc::StatusCode::UNKNOWN:  // The library's words, such as "Cancelling all calls".
+      return {ErrorKind::kUnavailable, run + "stopped answering, or has ended"};
     default:
       return {ErrorKind::kUnavailable,
               run + "stopped answering, or has ended: " + status.error_message()};
