@@ -224,9 +224,13 @@ void HearNoMoreOf(AgentState& state, std::uint32_t ended_local_rank) {
 
 namespace {
 
-// The time-out after which a hang should be reported; 0: neither is set.
+// The time-out that has no effect while no progress is seen; 0: none is set, or --start-timeout
+// ends the start of unseen workers all the same.
 Duration WatchedFor(const AgentConfig& config) {
-  return config.hang_timeout > Duration{0} ? config.hang_timeout : config.start_timeout;
+  if (config.hang_timeout > Duration{0}) {
+    return config.hang_timeout;
+  }
+  return config.judges_unseen ? Duration{0} : config.start_timeout;
 }
 
 }  // namespace

@@ -326,6 +326,16 @@ TEST_F(Start, AnUnseenRankIsLateOnlyWhereItsLinesAreRead) {
   EXPECT_EQ(ReportOf(state, config).progress_groups.front().late, 2u);
 }
 
+TEST_F(Start, AStartThatIsJudgedUnseenNeedsNoWarning) {
+  config.hang_timeout = Duration{0};
+  EXPECT_EQ(UnwatchedAt(state, config), At(31s));
+  config.judges_unseen = true;
+  EXPECT_EQ(UnwatchedAt(state, config), std::nullopt);
+  Tick(31s);
+  EXPECT_EQ(WarningsOf(effects), 0u);
+  EXPECT_EQ(Late(), 4u);
+}
+
 TEST_F(Start, APauseOfThisAgentGivesTimeOnce) {
   Moves(0, 5s);
   Tick(50s);
