@@ -44,16 +44,18 @@ void ResolveHang(const RawFlags& raw, LaunchConfig& config) {
   const auto show = [&config](const char* flag, const char* value) {
     std::ranges::find(config.settings, flag, &Setting::name)->value = value;
   };
-  if (IsSet(config, "hang-timeout")) {
-    return;
+  if (!IsSet(config, "hang-timeout")) {
+    if (IsSet(config, "start-timeout") || !raw.attach_rank.empty()) {
+      config.hang_timeout = Duration{0};  // A start alone is judged; a debugger may hold a worker.
+      show("hang-timeout", "0");
+    } else if (!IsSet(config, "on-hang")) {
+      config.hang_by_default = true;
+      config.spec.on_hang = kHangIsReported;
+      show("on-hang", "observe");
+    }
   }
-  if (IsSet(config, "start-timeout") || !raw.attach_rank.empty()) {
-    config.hang_timeout = Duration{0};  // A start alone is judged; a debugger may hold a worker.
-    show("hang-timeout", "0");
-  } else if (!IsSet(config, "on-hang")) {
-    config.hang_by_default = true;
-    config.spec.on_hang = kHangIsReported;
-    show("on-hang", "observe");
+  if (!IsSet(config, "start-timeout")) {
+    show("start-timeout", config.hang_timeout > Duration{0} ? "three times --hang-timeout" : "0");
   }
 }
 

@@ -309,6 +309,18 @@ TEST(CommandLine, WithoutAHangTimeoutAHangOfTenMinutesIsOnlyReported) {
   }
 }
 
+TEST(CommandLine, TheStartTimeoutThatIsInForceIsShown) {
+  const auto shown = [](std::vector<std::string> flags) {
+    flags.emplace_back("p");
+    return ValueOf(Launch(flags).settings, "start-timeout").value_or("");
+  };
+  EXPECT_EQ(shown({}), "three times --hang-timeout");
+  EXPECT_EQ(shown({"--hang-timeout=5m"}), "three times --hang-timeout");
+  EXPECT_EQ(shown({"--hang-timeout=0"}), "0");
+  EXPECT_EQ(shown({"--attach-rank=0"}), "0");
+  EXPECT_EQ(shown({"--hang-timeout=5m", "--start-timeout=20m"}), "20m");
+}
+
 TEST(CommandLine, ALogDirectoryAloneKeepsAllOutput) {
   const auto copies = [](std::vector<std::string> flags) {
     flags.emplace_back("p");

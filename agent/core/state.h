@@ -30,7 +30,7 @@ struct AgentConfig : NodeIdentity {
   // too long keeps machines of a run that has gone.
   Duration outage_limit{600'000};
   // A worker without progress for longer is late: too short restarts workers in a long step; 0: no
-  // worker is judged.
+  // worker is judged after its start.
   Duration hang_timeout{0};
   // A worker without a first progress by then is late: too short restarts workers that load data;
   // 0: no start is judged.

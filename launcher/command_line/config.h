@@ -117,8 +117,8 @@ struct LaunchConfig : AccessFlags, ProgramRequest {
   Duration linger{0};
   // --node-check-timeout: too short refuses good machines, too long delays their joining.
   Duration node_check_timeout{60'000};
-  // --hang-timeout: too short restarts workers in a long step; 0: no worker is judged by its
-  // progress.
+  // --hang-timeout: too short restarts workers in a long step; 0: no worker is judged after its
+  // start.
   Duration hang_timeout{600'000};
   // The user has not set hang_timeout: a hang is only reported.
   bool hang_by_default = false;

@@ -360,7 +360,8 @@ void AddHangs(CLI::App& app, RawFlags& raw) {
               "Workers that make no progress for this long hang: their stacks are kept and all "
               "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, of "
               "Python programs, torch's collectives. 30, 90s, 5m; 0: never "
-              "(ddprun help writing-a-worker). Unless the flag is set, a hang is only reported");
+              "(ddprun help writing-a-worker). Unless this flag or --on-hang is set, a hang is "
+              "only reported; with --start-timeout but not this flag only starts are judged");
   hangs.Read("--start-timeout", config.start_timeout, "", "DURATION",
              "Workers that make no first progress within this time of their start hang too: a "
              "stale lock, a download that stalls. A worker without --progress-from must be a "
@@ -371,7 +372,7 @@ void AddHangs(CLI::App& app, RawFlags& raw) {
       "--on-hang", config.spec.on_hang, "restart|fail|observe",
       "The consequence of a hang: restart (uses one of --max-restarts); fail: the run ends "
       "with 124; observe: only a message, the evidence and an event (the default if "
-      "neither this nor --hang-timeout is set)");
+      "none of --on-hang, --hang-timeout and --start-timeout is set)");
   hangs.Read("--progress-from", config.progress_from, "", "REGEX|auto",
              "Read the workers' progress from what they print: the first group of REGEX is the "
              "step of the rank that printed it, as 'step[ =:]+(\\d+)'; auto: the bars and lines "
