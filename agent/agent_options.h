@@ -36,7 +36,8 @@ struct AgentOptions {
   OutputRequest output;
   // The forms of printed steps; nullptr: steps that workers print are not read.
   std::shared_ptr<const ProgressForms> progress_from;
-  // --log-dir was given, so output goes to files that stay; false: it goes to the console alone.
+  // Some stream of a worker goes to a file (--log-dir, -r, -t); false: output goes to the console
+  // alone.
   bool keep_logs = false;
   // --log-dir=/dev/null: no file of a worker at all, so `ddprun logs` has none to show.
   bool discard_logs = false;

@@ -48,7 +48,8 @@ struct AccessFlags {
   std::string token;
   // --run-dir: a directory that the nodes share; empty: no other node becomes the leader.
   std::string run_dir;
-  // --tls-cert, --tls-key, --tls-ca: a file that is not there ends ddprun with exit code 2.
+  // --tls-cert, --tls-key, --tls-ca: a file that is not there ends a run of several nodes with exit
+  // code 2; a run of one node reads none.
   TlsFiles tls;
   // --insecure: no token is drawn, and any peer may call.
   bool insecure = false;
@@ -105,7 +106,7 @@ struct LaunchConfig : AccessFlags, ProgramRequest {
   // run's own code.
   int give_up_code = 0;
   // --gpu-ids, as CUDA_VISIBLE_DEVICES will have it; empty: all GPUs. A GPU that is not there makes
-  // this node one that cannot start.
+  // this node one that cannot start; where no GPU is found at all it is a warning.
   std::string gpus;
   // --attach-rank: a rank that no node has leaves the terminal unused; none: no worker has it.
   std::optional<std::uint32_t> attached;
@@ -154,7 +155,8 @@ struct LaunchConfig : AccessFlags, ProgramRequest {
   // --signals-to-handle: a signal that is left out ends the run at once.
   HandledSignals signals;
 
-  // --log-dir: where files of the run are kept; empty: no worker output is kept.
+  // --log-dir: where files of the run are kept; empty: with -r or -t in a temporary directory that
+  // stays, else none stays.
   std::string log_dir;
   // --redirects, --tee and their like: streams without a bit go to the console alone.
   OutputRequest output;
