@@ -27,7 +27,7 @@ struct GenerationPlan {
   std::filesystem::path notify_directory;  // To be made, another one for each generation.
   std::string life_locks;                  // LifeLockWatch::Offer's.
   NotifyFiles sockets;                     // The sockets that were made.
-  // By local rank: what the last ones left. Until they are started.
+  // By local rank: the memory that the last workers left, until the new ones are started.
   std::vector<std::vector<MemoryBlock>> memory;
 };
 

@@ -1,4 +1,4 @@
-// The last processes of a launch: what the guard, or an agent without one, does before it exits.
+// Ends the last processes of a launch, before the guard, or an agent without one, exits.
 #pragma once
 
 #include <sys/types.h>

@@ -32,7 +32,7 @@ class ListeningStores final : public NodeStores {
   void Begin(const std::string& peers) override;
   void End() override { store_.reset(); }
 
-  // A connection to the literal store, from whoever listens there.
+  // A connection to the literal store, from the process that listens there.
   void OnClient(UniqueFd socket);
 
  private:

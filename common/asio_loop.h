@@ -43,7 +43,7 @@ class AsioLoop final : public Loop {
   boost::asio::io_context io_;
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> keep_;
   std::thread::id thread_;
-  // Never full: what is not run would not be called back.
+  // Never full: a task that is not run would never be called back.
   TaskQueue names_{std::numeric_limits<std::size_t>::max()};
   TaskQueue disk_{std::numeric_limits<std::size_t>::max()};
   struct LoopRef;

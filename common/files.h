@@ -88,8 +88,8 @@ Result<void> SyncPath(const std::filesystem::path& path);
 // The directory and its parents; existing ones are fine.
 Result<void> MakeDirectories(const std::filesystem::path& path, unsigned mode);
 
-// As a part of a file's name: what is no letter, digit, '.', '_' or '-' becomes '_'; 64 bytes at
-// most.
+// As a part of a file's name: all characters but letters, digits, '.', '_' and '-' become '_'; 64
+// bytes at most.
 std::string AsFileName(const std::string& name);
 
 // Whether it is a directory, no link to one, that belongs to this user, or to root, and that no

@@ -1,9 +1,9 @@
 // Lines for a terminal, pipe or file whose other side may stand still: the caller never waits.
 //
-// A thread that does nothing but write(2), started at the first line. Bounded: what does not fit is
-// dropped, and counted at its place among the lines once there is room again. Order is kept. Bytes
-// that the system refuses (full disk, closed pipe) are dropped. Any thread may call. A thread does
-// not survive fork(): a process that has put a line must not fork.
+// A thread that does nothing but write(2), started at the first line. Bounded: a line that does not
+// fit is dropped, and counted at its place among the lines once there is room again. Order is kept.
+// Bytes that the system refuses (full disk, closed pipe) are dropped. Any thread may call. A thread
+// does not survive fork(): a process that has put a line must not fork.
 #pragma once
 
 #include <functional>

@@ -38,13 +38,13 @@ void QueueLog();
 bool FlushLog(Duration limit);
 
 // From here on an uncaught exception, on any thread, ends the process with this code, after one
-// line that takes no memory. Within two seconds, whoever reads.
+// line that takes no memory. Within two seconds, even if stderr is not read.
 void EndOnException(int exit_code);
 
 // `text` with every control character but newline and tab made visible, also those beyond ASCII
 // (C1, directions), and every byte that is no UTF-8.
 std::string Printable(std::string_view text);
-// The same for what is to be one line whoever said it: a newline is visible too.
+// The same for text that must be one line: a newline is visible too.
 std::string PrintableLine(std::string_view text);
 // The same for a message that quotes a user's word: of a long text only beginning and end are
 // shown.

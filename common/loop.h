@@ -1,9 +1,9 @@
 // The one loop that owns a process's mutable state, and the only source of Time: a real process's
 // (common/asio_loop.h), or a simulated one's (tests/sim/process_loop.h).
 //
-// Everything else posts to it: gRPC's threads, the blocking pool. Never blocks: what can block
-// (DNS, fsync) goes to RunBlocking and RunOnDisk, what may hang for ever to RunBounded. Post may be
-// called from any thread; all else on the loop.
+// Everything else posts to it: gRPC's threads, the blocking pool. Never blocks: calls that can
+// block (DNS, fsync) go to RunBlocking and RunOnDisk, calls that may hang for ever to RunBounded.
+// Post may be called from any thread; all else on the loop.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// Result<T>: what a call that the world may refuse returns; Error says what was tried, on what,
-// and what the system answered.
+// Result<T>: the value of a call that the system may refuse; Error names the attempt, its object,
+// and the system's answer.
 //
-// An Error is either retried or reported by whoever receives it, never both logged and returned.
-// Reading a value that a Result does not hold is a programmer's error.
+// An Error is either retried or reported by its receiver, never both logged and returned. Reading a
+// value that a Result does not hold is a programmer's error.
 #pragma once
 
 #include <boost/system/result.hpp>

@@ -107,7 +107,7 @@ void ResolveCopies(const RawFlags& raw, LaunchConfig& config) {
                        raw.attach_rank.empty();  // That worker's terminal cannot be read.
 }
 
-// After all else: what it excludes is known.
+// After all else, when the flags that it excludes are known.
 void ResolveAttachedRank(const RawFlags& raw, LaunchConfig& config, Problems& problems) {
   if (raw.attach_rank.empty()) {
     return;

@@ -39,9 +39,11 @@ std::uint64_t LowestStep(const RunStatus& run);
 // trains, or is over.
 Duration LosingNow(const RunStatus& run);
 
-// Of the time since the first event that is known, what was not lost, nor is being lost; nullopt:
-// nothing is known.
+// Whether a node, an event or a startup of the run shows a step.
 bool StepsAreKnown(const RunStatus& run);
+
+// The share of the time since the first known event that was not lost, nor is being lost; nullopt:
+// no time or no step is known.
 std::optional<double> GoodputOf(const RunStatus& run);
 
 }  // namespace ddprun

@@ -1,8 +1,8 @@
 // Slurm's compressed lists: names ("n[001-003,010],login1") and counts per node ("2(x3),1").
 //
-// Pure, and bounded: what would become more than kMaxHosts names, or a name longer than any host's,
-// is refused before it is made. Names come in the order written, repeated ones included; numbers
-// are padded to the width of their range's low bound; several brackets make a product, the last one
+// Pure, and bounded: a list of more than kMaxHosts names, or with a name longer than any host's, is
+// refused before it is made. Names come in the order written, repeated ones included; numbers are
+// padded to the width of their range's low bound; several brackets make a product, the last one
 // fastest. Empty items are skipped; blanks part items as commas do. As `scontrol show hostnames` of
 // Slurm 22.05, but that text after the last bracket ("n[1-2]-ib") is taken and an unclosed bracket
 // refused.

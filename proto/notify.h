@@ -85,7 +85,7 @@ struct Notification {
 // 1 to 255 ASCII characters, none of them a control character or ':'.
 bool IsBlockName(std::string_view name);
 
-// Never fails: what is not understood is not there.
+// Never fails: lines that it does not understand are left out.
 Notification ParseNotification(std::string_view datagram);
 
 // The worker's side. Opened once; every Send is non-blocking and may be lost.

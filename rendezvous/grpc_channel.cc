@@ -54,7 +54,7 @@ std::string TargetPart(const addrinfo& address, std::uint16_t port) {
   return "%5B" + (mapped + host) + "%5D:" + std::to_string(port);
 }
 
-// The end of gRPC's chain of causes: what the system said.
+// The end of gRPC's chain of causes: the system's own error.
 std::string LastCause(const std::string& message) {
   constexpr std::string_view kConnect = "Failed to connect to remote host: ";
   if (const std::size_t at = message.rfind(kConnect); at != std::string::npos) {

@@ -42,8 +42,7 @@ Error Unreachable(const Endpoint& endpoint, const std::string& why);
 // Of a server, for a caller.
 grpc::Status StatusOf(const Error& error);
 
-// For a status that is not OK. `waited`: the call's deadline; `access`: what the call was made
-// with.
+// For a status that is not OK. `waited`: the call's deadline; `access`: that of the call.
 Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration waited,
               const Access& access);
 

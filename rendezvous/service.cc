@@ -211,7 +211,7 @@ grpc::ServerUnaryReactor* AnswerOnLoop(const std::shared_ptr<Inbox>& inbox,
 }
 
 // Serves a stream whose first message opens it: `open` gets that and the stream, on the loop.
-// `first`, `later`: what a message says, on gRPC's threads.
+// `first` and `later` read a message, on gRPC's threads.
 template <class In, class Out, class WireOut, class Inbox, class WireIn, class First, class Open>
 grpc::ServerBidiReactor<WireIn, WireOut>* ServeStream(const std::shared_ptr<Inbox>& inbox,
                                                       grpc::CallbackServerContext* context,

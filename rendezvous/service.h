@@ -20,7 +20,7 @@ namespace ddprun {
 
 class RendezvousService final : public v1::Rendezvous::CallbackService {
  public:
-  // `token`: what every call must show; empty: nothing. `tls`: calls without TLS are refused.
+  // `token`: every call must show it; empty: none is needed. `tls`: calls without TLS are refused.
   RendezvousService(Loop& loop, RendezvousHandlers handlers, std::string token = "",
                     bool tls = false);
 

@@ -40,7 +40,7 @@ std::string ClockAt(const Endpoint& endpoint, const std::optional<ClockOffset>& 
 // Of this machine's clock.
 std::int64_t UnixMilliseconds();
 
-// The latest that it has shown this process: what was real does not cease to be so where a clock is
+// The latest that it has shown this process: a term within the bounds stays so where the clock is
 // set back.
 std::int64_t LatestUnixMilliseconds();
 // `now` counts as shown.

@@ -51,7 +51,7 @@ class Heartbeat {
   Heartbeat(const Heartbeat&) = delete;
   Heartbeat& operator=(const Heartbeat&) = delete;
 
-  // `work`: what it took this rank before it waited for others; nullopt: not known.
+  // `work`: the time that it took this rank before it waited for others; nullopt: not known.
   void Step(std::uint64_t step, std::optional<std::chrono::microseconds> work = {}) {
     if (work && work->count() < least_work_.load(std::memory_order_relaxed)) {
       least_work_.store(work->count(), std::memory_order_relaxed);

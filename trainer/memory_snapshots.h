@@ -10,9 +10,9 @@
 //           |                                | change places
 //
 // So a process that is killed at any instant leaves a whole state. Copied and written on a thread,
-// at a pace of its own: what one costs is at most kMostCost of the time until it is ready for the
-// next. Only a help: after any failure here the training continues as without it, and a checkpoint
-// is there to continue from. The methods are for the training loop but for Find.
+// at a pace of its own: one costs at most kMostCost of the time until it is ready for the next.
+// Only a help: after any failure here the training continues as without it, and a checkpoint is
+// there to continue from. The methods are for the training loop but for Find.
 #pragma once
 
 #include <chrono>

@@ -39,7 +39,7 @@ TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
                       const std::string& model_description);
 
 // How `asked` (a fresh state) continues from a checkpoint: an error where that is another training
-// (data, seed); otherwise the state to start with and, in `notes`, what was adapted. The global
+// (data, seed); otherwise the state to start with and, in `notes`, the adaptations. The global
 // batch stays what it was, whatever the world size, unless --batch was changed.
 Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked,
                                 std::vector<std::string>& notes);

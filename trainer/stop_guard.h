@@ -48,7 +48,7 @@ class OverdueStop {
   static constexpr std::chrono::seconds kPatience{5};
   static constexpr std::chrono::seconds kFirstStep{10};  // Libraries are loaded, kernels chosen.
 
-  // `peers_disk`: what the others may need for their samples.
+  // `peers_disk`: the time that the others may need for their samples.
   explicit OverdueStop(Time now, std::chrono::seconds peers_disk = {})
       : peers_disk_(peers_disk), since_(now) {}
 
@@ -77,7 +77,7 @@ class StopGuard {
   StopGuard(const StopGuard&) = delete;
   StopGuard& operator=(const StopGuard&) = delete;
 
-  // All ranks stop at the step just taken, whoever was asked to.
+  // All ranks stop at the step just taken, even if only one was asked to.
   void Agreed();
 
   // As long as it lives this rank waits for the others' part in a round.

@@ -78,7 +78,7 @@ int ExitCodeFor(ErrorKind kind) {
   return 1;
 }
 
-// "Restart me" to a launcher; to a shell, what the signal would have given.
+// "Restart me" to a launcher; to a shell, the code that the signal would have given.
 int CodeOfStop(const WorkerEnv& env) {
   const std::optional<int> signal = StopRequest::Signal();
   return env.run_id.empty() && signal ? kExitSignalBase + *signal : kExitRestart;
@@ -141,7 +141,7 @@ int RunWorker(const WorkerProgram& program, int argc, char** argv) {
   ServeAsPreloadProcess(program, argc, argv);
   TakeLifeLock();                 // One that was forked has it.
   std::signal(SIGPIPE, SIG_IGN);  // A reader that goes does not end a training.
-  std::signal(SIGXFSZ, SIG_IGN);  // Nor does ulimit -f: what cannot be written says so.
+  std::signal(SIGXFSZ, SIG_IGN);  // Nor does ulimit -f: the write fails instead.
   KeepFreedMemory();
   QueueLog();  // The reader, or its disk, may stand still: peers would take this rank for gone.
   const Result<std::optional<SageMaker>> sagemaker = DetectSageMaker(environ);

@@ -266,7 +266,7 @@ class LogsJob final : public RequestJob {
   std::string piece_;
   std::function<void(JobPiece)> done_;
   LoopTimer timer_;
-  // Gone with this: what is still called back then does nothing.
+  // Once this is destroyed, late callbacks do nothing.
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 

@@ -1,5 +1,5 @@
-// The request of `ddprun logs` on this node: what its workers printed last, from memory, then what
-// they print; and the ends of the files that they write themselves.
+// The request of `ddprun logs` on this node: the last output of its workers, from memory, then
+// their new output; and the ends of the files that they write themselves.
 #pragma once
 
 #include <memory>

@@ -65,7 +65,7 @@ class StacksJob final : public RequestJob {
   std::size_t most_ = 0;
   std::function<void(JobPiece)> done_;  // Empty: no caller waits.
   std::function<void()> give_up_;
-  // Gone with this: what is still called back then does nothing.
+  // Once this is destroyed, late callbacks do nothing.
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 

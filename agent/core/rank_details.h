@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-// Before the heartbeat has that step. `work` as the worker tells it; where it tells none, what the
-// step took.
+// To be called before the heartbeat has that step. `work`: as the worker reported it; none: the
+// time that the step took.
 void NoteStep(Heartbeat& heartbeat, std::uint64_t told,
               std::optional<std::chrono::microseconds> work, Time now);
 

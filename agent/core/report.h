@@ -9,8 +9,8 @@
 namespace ddprun {
 
 NodeReport ReportOf(const AgentState& state, const AgentConfig& config);
-// Of it, what is a reason to speak once it changes. Progress travels with the next report: alone it
-// is none.
+// The parts of it whose change is a reason to send a report. Progress is none: it travels with the
+// next report.
 NodeReport ReasonsOf(const AgentState& state);
 
 std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config);

@@ -24,7 +24,7 @@ bool NothingIsUnsaved(const AgentState& state) {
 }
 
 // The first request to end, by a signal, a scheduler, an operator or the job's time limit: the
-// workers that run get the signal, and --shutdown-timeout. `given`: what they have that for.
+// workers that run get the signal, and --shutdown-timeout. `given`: the purpose of that time.
 void Leave(AgentStepContext& step, const SignalArrived& request, Leaving leaving,
            const std::string& why, const std::string& given) {
   AgentState& state = step.state;

@@ -11,7 +11,7 @@
 
 namespace ddprun {
 
-// One Step's working set: what it reads and where its effects go.
+// One Step's working set: its inputs and its effects.
 struct AgentStepContext {
   AgentState& state;
   const AgentConfig& config;

@@ -38,7 +38,7 @@ class GpuSource {
   const MachineRoots roots_;
   const std::optional<std::string> visible_;
   std::unique_ptr<Library> library_;
-  std::map<std::uint32_t, GpuReading> known_;  // By index: what outlives a reading.
+  std::map<std::uint32_t, GpuReading> known_;  // By index: facts that outlive a reading.
   std::map<std::string, GpuReading> seen_;     // By UUID: those that were there.
 };
 

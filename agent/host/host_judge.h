@@ -36,7 +36,7 @@ struct HostSample {
 };
 
 struct HostView {
-  HostFacts facts;      // All of them, what is bad first.
+  HostFacts facts;      // All of them, the bad ones first.
   std::string refuses;  // Why this machine must not be used; empty: it may be.
   std::vector<HostSample> samples;
 };

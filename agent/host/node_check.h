@@ -26,7 +26,7 @@ class NodeCheck {
   NodeCheck& operator=(const NodeCheck&) = delete;
 
   // `verdict` comes on the loop, later, once: why the node is unfit; "": it passes. Until then no
-  // worker may be started. `cause`: what the command finds in DDPRUN_CHECK_CAUSE. One that still
+  // worker may be started. `cause`: the value of DDPRUN_CHECK_CAUSE for the command. One that still
   // runs is stopped first.
   void Run(const std::string& cause, std::function<void(std::string)> verdict);
 
@@ -50,7 +50,7 @@ class NodeCheck {
   std::shared_ptr<ChildRun> child_;           // Of the newest one.
   std::function<void(std::string)> verdict_;  // None is waited for.
   std::string last_;
-  // Gone with this: what is still called back then does nothing.
+  // Once this is destroyed, late callbacks do nothing.
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 

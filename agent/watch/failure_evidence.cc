@@ -24,7 +24,7 @@ void FailureEvidence::Keep(const std::filesystem::path& bundle, NodePart part,
           (void)KeepDump(recorder.names, recorder.rank, began, std::chrono::milliseconds(0),
                          DumpFile(bundle, recorder.rank));  // Most have written none.
         }
-        holds->reset();  // Here: what ends with it asks the disk.
+        holds->reset();  // Here, since the parts that end with it ask the disk.
       },
       [this, alive = std::weak_ptr(alive_), written](bool in_time) {
         if (alive.expired()) {

@@ -41,7 +41,7 @@ class FailureEvidence {
   bool refused_ = false;
   int under_way_ = 0;
   std::function<void()> then_;
-  // Gone with this: what is still called back then does nothing.
+  // Once this is destroyed, late callbacks do nothing.
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 

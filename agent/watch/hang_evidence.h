@@ -1,6 +1,6 @@
 // The evidence that is kept of hung workers, before they are killed or where they continue: their
-// stacks, what torch recorded, what they printed last, and what the kernel knows of the machine; in
-// the generation's bundle where one is kept, else the stacks alone, in a file of each worker.
+// stacks, torch's records, their last lines, and the kernel's facts of the machine; in the
+// generation's bundle where one is kept, else the stacks alone, in a file of each worker.
 //
 //   the directory is made, and torch's recorders of NCCL's collectives are asked for their dumps
 //   -> the children take stacks, at most 8 at a time, in the order given
@@ -42,12 +42,12 @@ struct HangEvidenceRequest {
   std::filesystem::path bundle;  // Empty: none is kept.
   std::string node;
   std::vector<HungWorker> workers;
-  // On the loop: what that rank printed last.
+  // On the loop: the last lines that the rank printed.
   std::function<std::string(std::uint32_t local_rank)> last_lines;
   // Where they are to continue: takes their stacks in its place, and leaves them unharmed; the end
   // comes once, later, unless it is forgotten.
   std::function<void(std::vector<StackJob> jobs, std::function<void()> done)> take_live = {};
-  std::string failed = {};  // As carried out: what could not be kept.
+  std::string failed = {};  // When carried out: the parts that could not be kept.
   bool may_abort = true;    // False: nothing would be printed.
   // Ends it, if it still is the process that it was.
   std::function<void(const HungWorker&)> abort;

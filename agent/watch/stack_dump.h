@@ -1,6 +1,6 @@
-// Where every thread of a process stands, as text. First the program's own frames: what a Python
-// says itself where ddprun's package watches it; else, where these are installed, what py-spy says
-// of a Python, and gdb of anything else. Then what the kernel says. (gdb reads torch in 2 s of CPU
+// Where every thread of a process stands, as text. First the program's own frames: from a Python
+// itself where ddprun's package watches it; else, where these are installed, from py-spy for a
+// Python and from gdb for anything else. Then the kernel's view. (gdb reads torch in 2 s of CPU
 // time, in 8 s if it also demangles all its names. It knows no frame of Python.)
 //
 // For a process of its own (`ddprun stacks`), since it blocks: on /proc, on the process, and on the

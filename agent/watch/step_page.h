@@ -18,7 +18,7 @@ namespace ddprun {
 
 inline constexpr std::uint64_t kAllEntries = UINT64_MAX;
 
-// Of one page, what is new since the last look.
+// Reads the entries of one page that are new since the last look.
 class StepReader {
  public:
   // How many entries there are; nothing: no new ones.

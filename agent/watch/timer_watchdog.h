@@ -53,7 +53,7 @@ class TimerWatchdog {
   std::string text_;
   std::map<std::pair<std::int64_t, std::string>, TimerRequest> timers_;
   bool complained_ = false;
-  // Gone with this: what is still called back then does nothing.
+  // Once this is destroyed, late callbacks do nothing.
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 

@@ -1,11 +1,11 @@
 // One child of this process that is no worker, such as a user's command or a tool: from its start
 // to its end, on the calling thread, with which it would die.
 //
-//   running --it ends----------------------> what is left in its process group is killed
+//   running --it ends----------------------> the rest of its process group is killed
 //   running --its limit is over, given up--> killed with its group (or asked to end), and waited
 //   for
 //
-// Its output is passed on until then, whoever else still has its streams. A thread stays here
+// Its output is passed on until then, even if other processes have its streams. A thread stays here
 // for as long as the kernel keeps the child.
 #pragma once
 
@@ -30,8 +30,9 @@ struct ChildPlan {
   bool errors = false;   // `output` gets standard error; if neither is set, it is dropped.
   int signal = SIGKILL;  // Where it is given up: another one only asks it to end.
   int ends = -1;         // Readable: it is killed.
-  // Of its group, what tidies up after it (Python's tracker of shared memory) may end by itself.
-  // For a process to which orphans come: others of the group are found among its descendants.
+  // A process of its group that tidies up after it (Python's tracker of shared memory) may end by
+  // itself. For a process to which orphans come: others of the group are found among its
+  // descendants.
   bool spares_trackers = false;
   // Of STDOUT_FILENO or STDERR_FILENO. False: no more of it is read, and writing it is refused.
   std::function<bool(int stream, std::string_view bytes)> output = {};

@@ -18,8 +18,8 @@ struct MemoryFiles {
   std::optional<Cgroup> cgroup;  // None: no control group limits memory.
 };
 
-// Bytes that can be used without swapping: what the machine has available, and what the control
-// group and those above it leave; the least of them. None: the kernel does not say.
+// Bytes that can be used without swapping: the machine's available memory, or the room that is left
+// in the control group or in one above it; the least of them. None: the kernel does not say.
 std::optional<std::uint64_t> MemoryRoom(const MemoryFiles& files);
 
 // Why `bytes` more should not be used now; "": they may be. Memory is short also where processes

@@ -15,7 +15,7 @@ namespace ddprun {
 struct OutputSink::Shared {
   UniqueFd fd;  // The thread's, once there is one.
   std::mutex mutex;
-  OutputSink* sink = nullptr;  // nullptr: gone, and with it whoever wants to hear of anything.
+  OutputSink* sink = nullptr;  // nullptr: gone, and its callbacks with it.
 };
 
 OutputSink::OutputSink(Loop& loop, UniqueFd fd, std::string name)

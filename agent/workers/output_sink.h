@@ -42,7 +42,7 @@ class OutputSink {
   // is very long.
   void Append(std::string_view lines);
 
-  // For a console whose reader stands still: what it has not read is dropped, and all that comes.
+  // For a console whose reader stands still: its unread output is dropped, and all later output.
   void Leave();
 
   bool HasRoom() const { return left_ || passed_over_ || pending_.size() < kRoom; }

@@ -154,7 +154,7 @@ class ProcessRunner {
   const std::shared_ptr<Strays> strays_;
   LoopTimer drain_limit_;
   bool draining_ = false;  // No process is left, but output may be.
-  // Gone with this: waits that are still called back then do nothing.
+  // Once this is destroyed, late callbacks of waits do nothing.
   const std::shared_ptr<void> alive_ = std::make_shared<char>();
 };
 

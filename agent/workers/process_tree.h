@@ -26,7 +26,7 @@ std::vector<std::uint64_t> StatOf(const std::filesystem::path& task);
 inline constexpr std::size_t kFirstOfStat = 4;
 
 // Direct children of `pid`, zombies too. May miss one that is born or re-parented meanwhile, so
-// whoever needs certainty asks again after acting.
+// a caller that needs certainty asks again after acting.
 std::vector<pid_t> ChildrenOf(pid_t pid);
 
 // Children, their children, and so on; each once, and none that descends from `skipped` only.
@@ -70,7 +70,7 @@ enum class Reach { kEverybody, kWhatWorkersLeave };
 std::vector<pid_t> ReapChildren(const std::set<pid_t>& spared, Reach reach);
 
 // The same, but kills the living, and returns none that tidies up. Their own children come to this
-// process (a subreaper) as they die, so whoever wants them all gone sweeps until nothing is
+// process (a subreaper) as they die, so a caller that wants them all gone sweeps until nothing is
 // returned.
 std::vector<pid_t> SweepChildren(const std::set<pid_t>& spared, Reach reach,
                                  const BeforeSignal& before = nullptr);

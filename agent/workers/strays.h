@@ -50,8 +50,8 @@ class Strays : public std::enable_shared_from_this<Strays> {
   void Begin(std::map<pid_t, std::uint32_t> workers);
   // Its status was taken.
   void Ended(pid_t worker, bool succeeded);
-  // To what lingers after workers that all succeeded: what follows from a failure is not meant for
-  // it.
+  // Signals the processes that linger after workers that all succeeded; after a failure it sends
+  // nothing.
   void Signal(int signal);
   // The workers themselves are the caller's to kill.
   void KillAll();

@@ -61,13 +61,13 @@ void TerminalRows::Grow(Stream stream, std::string_view text, std::string& lines
   line.text += text;
 }
 
-// After a return: what was there is written over.
+// After a return: the old text is overwritten.
 void TerminalRows::BeginAnew(Stream stream, std::string& lines) {
   Line& line = streams_.at(stream);
   if (MovesCursor(std::string_view(line.text).substr(line.passed))) {
     Pass(stream, lines);
   }
-  // Spaces erase a bar (tqdm's leave=False): what follows them is a line like others.
+  // Spaces erase a bar (tqdm's leave=False): the text after them is a line like others.
   line.bar = line.text.empty() || !RowText(line.text).empty();
   line.text.clear();
   line.passed = 0;

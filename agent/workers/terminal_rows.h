@@ -12,8 +12,8 @@
 //            | as a bar's    |          |              |                     |
 //
 // A bar's line and a row begin with the name of its worker. Text that moves the cursor (nested
-// bars) is passed on as it is, once, and never left out: what comes after it counts on the place.
-// Where another stream's line came between, it does without the moves, which would lead there.
+// bars) is passed on as it is, once, and never left out: later text relies on that place. Where
+// another stream's line came between, it does without the moves, which would lead there.
 //
 // The cursor waits at the start of the first row, so another writer who erases from there on
 // (LineWriter) spoils no line. Rows are cut at the terminal's edge, by the terminal.

@@ -1,4 +1,4 @@
-// Text that programs write for a terminal: what of it shows on one row, and whether it moves the
+// Text that programs write for a terminal: the part that shows on one row, and whether it moves the
 // cursor elsewhere.
 //
 // Pure. An escape sequence or a character that is not whole yet is left out.

@@ -81,7 +81,7 @@ class WarmStart {
   bool automatic() const { return plan_.automatic; }
   // The state of the preload process, for people; "": there is none. From any thread.
   std::string State() const;
-  // Before the workers of a generation; words for people: what it waits for, "" nothing.
+  // Before the workers of a generation: the reason of a wait, for people; "": it does not wait.
   std::string WaitsFor() const;
   void Await(const LaunchUnderWay& under_way);
 

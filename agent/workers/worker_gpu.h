@@ -1,6 +1,6 @@
 // Which one GPU a worker sees when every worker is to believe itself alone (--virtual-local-rank).
 //
-// Counts no device: what the agent itself may see is taken from its environment.
+// Counts no device: the agent's own environment lists the GPUs that it may see.
 #pragma once
 
 #include <cstdint>

@@ -39,7 +39,7 @@ struct ProgramRequest {
 struct Command {
   std::filesystem::path file;
   std::vector<std::string> argv;
-  std::string why;  // For people: what decided how the program is run.
+  std::string why;  // For people: the reason for this way to run the program.
 };
 
 // A name with a slash is itself. Any other is looked for in PATH, then beside the running

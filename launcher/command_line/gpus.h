@@ -19,7 +19,7 @@ struct GpusCounted {
 
 // Those that a program started here would see (gpu_list.h).
 GpusCounted CountGpus(const MachineRoots& roots = {}, const GetEnv& get_env = GetProcessEnv);
-// Those of this machine, whatever variables hide.
+// The number of this machine's GPUs, also of those that variables hide.
 std::uint32_t CountDevices();
 
 // The GPUs that ddprun itself may see: HIP_VISIBLE_DEVICES, which ROCm looks at first, or

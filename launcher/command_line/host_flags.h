@@ -12,7 +12,7 @@ namespace ddprun {
 // host where such a run has started this process, it does nothing.
 void ResolveHosts(RawFlags& raw, LaunchConfig& config, Problems& problems);
 
-// --pool: what it excludes, and its endpoint.
+// --pool: its endpoint, and the flags that it excludes.
 void ResolvePool(RawFlags& raw, LaunchConfig& config, Problems& problems);
 
 }  // namespace ddprun

@@ -1,8 +1,8 @@
 // Names that are refused (exit 2) with what to use instead: verbs and flags of earlier versions,
 // and commands of other tools.
 //
-// A removed name stays here for one release: what 0.2.0 removed goes with 0.3.0. Without its row
-// such a verb would start a program of that name: `ddprun ps` would print the processes of this
+// A removed name stays here for one release: 0.3.0 drops the names that 0.2.0 removed. Without its
+// row such a verb would start a program of that name: `ddprun ps` would print the processes of this
 // machine once for each worker.
 #pragma once
 

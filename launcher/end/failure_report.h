@@ -1,6 +1,6 @@
-// The last thing a failed run says: torchrun's report, with what torchrun does not tell.
+// The last message of a failed run: torchrun's report, with facts that torchrun's lacks.
 //
-// Only formatting: what is known is gathered elsewhere. One root cause; equal other failures are
+// Only formatting: the facts are gathered elsewhere. One root cause; equal other failures are
 // folded into one entry; at most one hint, from a small table.
 #pragma once
 

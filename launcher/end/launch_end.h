@@ -37,7 +37,7 @@ class LaunchEnd {
 
   LaunchEnd(Loop& loop, Steps steps) : steps_(std::move(steps)), flush_(loop) {}
 
-  // `reading`: how long the report waits for those who read what the workers printed.
+  // `reading`: how long the report waits for readers of the workers' output.
   void Begin(int exit_code, Duration reading);
   bool begun() const { return phase_ != Phase::kWorking; }
 

@@ -22,7 +22,7 @@ class OutputFlush {
   explicit OutputFlush(Loop& loop) : loop_(loop), look_again_(loop) {}
 
   // `done` once all is read, or the limit is over, or at GiveUp; perhaps at once. Not while another
-  // one is waited for. `unread`: for people, what is not read yet; "": all is.
+  // one is waited for. `unread`: the output that is not read yet, for people; "": all is read.
   void Begin(std::optional<Duration> limit, std::function<std::string()> unread,
              std::function<void()> done);
   // False: nothing was waited for.

@@ -126,7 +126,7 @@ Result<void> WriteInPlace(const fs::path& path, const std::string& text) {
             : Result<void>(SystemError("write", path.native(), errno));
 }
 
-// Where a disk is full, what it had before stays.
+// Where a disk is full, the old contents stay.
 void WriteTextFile(const fs::path& path, const std::string& text) {
   std::error_code error;
   const fs::file_status there = fs::symlink_status(path, error);

@@ -1,9 +1,9 @@
 // Says how a run ended. Gathers what is known of a failed one on this node and tells it: the report
-// on stderr, failure.json in a run directory that stays, and the error file of whoever started
-// ddprun.
+// on stderr, failure.json in a run directory that stays, and the error file of the process that
+// started ddprun.
 //
-// Nothing here may fail the launch, or hold it up: what cannot be read or written, or not within a
-// second, is left out and said in a line. The loop waits for none of it.
+// Nothing here may fail the launch, or hold it up: a part that cannot be read or written within a
+// second is left out, and a line names it. The loop waits for none of it.
 #pragma once
 
 #include <functional>

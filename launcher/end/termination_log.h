@@ -3,7 +3,7 @@
 //
 // Only where Kubernetes is around and the file is there; never a file that is no ordinary one, nor
 // one that the error file is written to (TORCHELASTIC_ERROR_FILE). Its disk may hang: the writer is
-// for a thread of its own, and whoever waits for it waits kTerminationLogLimit at most.
+// for a thread of its own, and a wait for it takes kTerminationLogLimit at most.
 #pragma once
 
 #include <filesystem>
@@ -20,8 +20,8 @@ inline constexpr const char* kTerminationLog = "/dev/termination-log";
 inline constexpr Duration kTerminationLogLimit{500};
 inline constexpr std::size_t kMaxTerminationLog = 4096;  // Kubernetes cuts what is longer.
 
-// One sentence, what the root cause left as its error, and the end of its last lines: as much as
-// there is room for.
+// One sentence, the error that the root cause left, and the end of its last lines: as much as there
+// is room for.
 std::string TerminationText(const Finish& finish);
 
 // Null: there is nothing to write, or nowhere. May be called after all else is gone.

@@ -30,7 +30,7 @@ namespace ddprun {
 // However it was started there: by a step, by mpirun, or by hand in salloc's shell.
 bool IsInSlurmJob(const GetEnv& get_env);
 
-// kInvalid: what was found cannot be used, and what to do.
+// kInvalid: the context cannot be used; the error says what to do.
 Result<LaunchContext> ReadContext(const ContextQuery& query);
 
 }  // namespace ddprun

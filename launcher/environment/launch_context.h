@@ -43,7 +43,7 @@ struct TaskSlot {
 struct LaunchContext {
   Scheduler scheduler = Scheduler::kNone;
   std::string name;  // "Slurm step 12.0"; "nothing that is known"
-  std::string line;  // For people: what was found, and what it means for this node.
+  std::string line;  // For people: the context, and its meaning for this node.
   std::vector<Setting> settings;
   std::vector<std::string> warnings;
 
@@ -74,7 +74,7 @@ struct LaunchContext {
 struct ContextQuery {
   GetEnv get_env;
   std::vector<Setting> said;  // By the command line, the environment and the settings file.
-  bool only_facts = false;    // The user places: what no flag has is asked for alone.
+  bool only_facts = false;    // The user places: only facts that no flag has are read.
   std::uint32_t gpus = 0;     // Visible on this machine.
   std::int64_t parent = 0;    // Process that started this one: its children's common name.
   std::string directory;      // The working directory, absolute; empty: unknown.

@@ -21,7 +21,7 @@ class BackgroundWriter {
 
   struct Parts {
     std::string place;        // For people.
-    std::string consequence;  // For the message: what is missing if it cannot be written.
+    std::string consequence;  // For the message: the loss if it cannot be written.
     // On a thread, never twice at a time; it owns all that it touches.
     std::function<Result<void>()> write;
   };
@@ -34,8 +34,8 @@ class BackgroundWriter {
   // behind, the next call takes along what waits.
   void Write();
 
-  // The loop has ended: what waits is written, if that is possible within `limit`; where it is not,
-  // that is said too. Then nothing more, by whoever was left behind either.
+  // The loop has ended: waiting data is written, if that is possible within `limit`; else a message
+  // reports that. Later nothing is written, nor by a thread that was left behind.
   void Finish(Duration limit);
 
  private:

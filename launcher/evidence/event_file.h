@@ -4,11 +4,11 @@
 //   <run directory>/events.1.jsonl   the one before, which goes then
 //
 // If the server moves and nodes share the directory, the run continues in the same file. Events at
-// its end are not written again. A line has number and term, so that whoever reads can order what
+// its end are not written again. A line has number and term, so that a reader can order lines that
 // two servers wrote beside each other.
 //
-// Never holds the loop up (background_writer.h): what does not fit into kMostWaiting meanwhile is
-// dropped, and that is said once, as is what the disk refuses.
+// Never holds the loop up (background_writer.h): events that do not fit into kMostWaiting meanwhile
+// are dropped. One message reports that, and one the events that the disk refuses.
 #pragma once
 
 #include <filesystem>
@@ -37,8 +37,8 @@ class EventFile {
   // On the loop.
   void Keep(const RunId& run_id, const RunEvent& event);
 
-  // The loop has ended: what waits is written, if that is possible within `limit`, and then nothing
-  // more.
+  // The loop has ended: waiting events are written, if that is possible within `limit`, and then
+  // nothing more.
   void Finish(Duration limit) { writer_.Finish(limit); }
 
  private:

@@ -180,7 +180,7 @@ class Gatherer {
     }
   }
 
-  // Of each log: what is left for all of them, so that none takes another's.
+  // The most bytes of each log, by the room that is left for all of them: none takes another's.
   std::uint64_t Share() const {
     std::uint64_t left = bounds_.all;
     std::vector<std::uint64_t> sizes;

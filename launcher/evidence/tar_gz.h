@@ -1,7 +1,7 @@
 // A gzip file of a tar archive (POSIX's ustar), made beside its name: it is there whole or not at
 // all. One that is never finished leaves nothing.
 //
-// Only writing: what goes in is the caller's, file after file, each in memory. Blocks on the disk.
+// Only writing: the caller adds file after file, each in memory. Blocks on the disk.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ enum class IfThere { kKeep, kReplace };
 
 class TarGz {
  public:
-  // kKeep: what has the name already is an error, now and at the end; kReplace: an ordinary file
-  // is replaced, anything else is an error.
+  // kKeep: an existing file of that name is an error, now and at the end; kReplace: an ordinary
+  // file is replaced, anything else is an error.
   static Result<TarGz> Make(const std::filesystem::path& path, IfThere if_there);
   TarGz(TarGz&& other) noexcept;
   TarGz(const TarGz&) = delete;

@@ -2,8 +2,8 @@
 // streams. Shows what the host prints, with the host's name before each line, and finds the marks
 // of control_stream.h in it. Decides nothing.
 //
-// Never waits: what is sent is queued here, little of it that other hosts do not share; and nothing
-// is read while standard output or standard error has no room (OutputStream).
+// Never waits: input of the host is queued here, most of it shared with other hosts; and nothing is
+// read while standard output or standard error has no room (OutputStream).
 #pragma once
 
 #include <sys/types.h>

@@ -33,7 +33,8 @@ std::vector<std::string> ArgumentsWith(const std::vector<Setting>& flags,
 
 class HostOrders {
  public:
-  // Draws a token unless there is one, or none is wanted. kInvalid: what is missing here.
+  // Draws a token unless there is one, or none is wanted. kInvalid: this machine lacks something,
+  // which the error names.
   static Result<HostOrders> Make(const LaunchConfig& config);
 
   // By --launch-agent; on this machine (its name without a user, or localhost) ddprun itself.

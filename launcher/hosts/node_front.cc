@@ -100,7 +100,7 @@ void EnterDirectory(const NodeOrder& order, bool may_lack) {
                Printable(std::filesystem::current_path(ignored).native()).c_str());
 }
 
-// `after`: what has come behind the order.
+// `after`: the bytes that have come behind the order.
 NodeOrder AwaitOrder(LauncherEar& launcher, std::string& after) {
   OrderReader reader;
   while (!launcher.gone()) {

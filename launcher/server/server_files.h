@@ -48,7 +48,7 @@ struct ServerPlace : ServerAddress {
 
 // --endpoint, else --run-dir, else the one server that this user's links lead to. If there are
 // several, the one that was started in the current directory. kUnavailable: there is none.
-// kInvalid: what was given cannot be used.
+// kInvalid: a given flag cannot be used.
 Result<ServerPlace> FindServer(const ServerQuery& query);
 
 // Whether `place` was that of a run of one node, whose agent has ended and removed its files. The

@@ -46,7 +46,7 @@ std::string EndpointFlags(const LaunchConfig& config, const std::string& of_stat
 }
 
 // Binds the endpoint, or finds out that a ddprun rendezvous has it: then there is no endpoint. For
-// a while the port can be taken and whoever calls there be refused, or let go without a word:
+// a while the port can be taken, and callers there be refused, or disconnected without a word:
 // another agent has bound it and does not listen yet, its server ends, or has no descriptors left.
 // Where the port is derived from a job's id, another rendezvous there is another job's.
 Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const LaunchConfig& config) {

@@ -65,7 +65,7 @@ struct ServerRole {
   // The loop has ended.
   void Close();
 
-  // From now on, whoever connects to the literal store.
+  // From now on `adopt` gets all connections to the literal store.
   void OnStoreClients(AsioLoop& loop, std::function<void(UniqueFd)> adopt);
 };
 

@@ -1,6 +1,6 @@
 // The page, probes and metrics of a server alone: on its own port, and where --http-listen says.
 //
-// Puts together and passes on. Lives on the loop; before whoever asks it ends, so does the loop.
+// Puts together and passes on. Lives on the loop; the loop ends before its callers do.
 #pragma once
 
 #include <functional>

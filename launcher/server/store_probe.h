@@ -3,8 +3,8 @@
 // nodes are not on costs the workers minutes of vain attempts, and so does a NAT or a proxy on the
 // way to it. The workers' own messages about it name no cause.
 //
-// Asks from this node, over the way that its workers take: what other clients do to the store
-// changes nothing here. Says so where it fails for long; decides nothing else.
+// Asks from this node, over the way that its workers take: other clients of the store change
+// nothing here. Says so where it fails for long; decides nothing else.
 //
 //   Begin -> connecting --no answer for `unreachable`--> said, over
 //            connecting --connected--> asking --let in, or an older store--> over

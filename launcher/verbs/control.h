@@ -1,4 +1,4 @@
-// `ddprun drain NODE` and `ddprun stop`: what an operator may ask of a run, with its token.
+// `ddprun drain NODE` and `ddprun stop`: an operator's requests to a run, with its token.
 #pragma once
 
 #include <string>

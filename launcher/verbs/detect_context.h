@@ -8,8 +8,8 @@
 
 namespace ddprun {
 
-// Whether this process is one of another launch, ddprun's or torchrun's: what placed and configured
-// that one, a scheduler's variables and a ddprun.toml, says nothing of a launch inside it.
+// Whether this process belongs to another launch, ddprun's or torchrun's. A scheduler's variables
+// and a ddprun.toml, which placed and configured that one, do not apply to a launch inside it.
 bool IsWorker(const GetEnv& get_env);
 
 // Reads files of schedulers and counts GPUs; `said` as in ContextQuery. Called as torchrun,

@@ -48,7 +48,8 @@ std::vector<fs::path> Entries(const fs::path& directory, const std::string& pref
   return found;
 }
 
-// "torch-2.15.0.dist-info" -> "2.15.0": what pip left beside the package.
+// "torch-2.15.0.dist-info" -> "2.15.0": the version of the directory that pip left beside the
+// package.
 std::string PackageVersion(const fs::path& site, const std::string& package) {
   for (const fs::path& path : Entries(site, package + "-")) {
     std::string name = path.filename().native().substr(package.size() + 1);

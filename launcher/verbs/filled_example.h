@@ -12,7 +12,7 @@ namespace ddprun {
 // Each with what is put in its place; where several fit, the first one does.
 using ExampleWords = std::vector<std::pair<std::string_view, std::string>>;
 
-// In one pass: what was put in is not looked at again.
+// In one pass: replacements are not searched again.
 std::string FilledExample(std::string_view text, const ExampleWords& words);
 
 }  // namespace ddprun

@@ -4,7 +4,7 @@
 // Pure. By each node's own clock; a node's own order is kept. Without `follow` a line comes once
 // every node has sent something later, or has no more; with it, 0.3 s after it has arrived, since a
 // node that prints nothing sends nothing. Bounded: a piece of each node, and lines that have not
-// ended, kMostOpen bytes of kMostStreams streams: what is beyond is cut there.
+// ended, kMostOpen bytes of kMostStreams streams: the rest is cut there.
 #pragma once
 
 #include <cstdint>

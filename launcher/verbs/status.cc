@@ -36,7 +36,7 @@ std::string Upper(std::string text) {
   return text;
 }
 
-// ", requeued 2 times, the job ends in 3 h 20 min": what its scheduler does with it.
+// ", requeued 2 times, the job ends in 3 h 20 min": its scheduler's part.
 std::string Job(const RunStatus& run, std::int64_t now_unix) {
   std::string text;
   if (run.requeues > 0) {
@@ -196,7 +196,7 @@ std::string BeginningOf(const RunStatus& run, std::int64_t now_unix) {
   return text;
 }
 
-// "5.0 s ago: node n3 is lost". A line, whatever stands in the text: others said it.
+// "5.0 s ago: node n3 is lost". Always one line: the text comes from other processes.
 std::string EventLine(const RunEvent& event) {
   return FormatDuration(event.age) + " ago: " + PrintableLine(event.text) + "\n";
 }

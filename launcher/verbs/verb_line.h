@@ -22,7 +22,7 @@ struct VerbLine {
   std::vector<Setting> settings;  // The flags that Parse has found, with their origins.
   Problems problems;
 
-  // `args` begins with the verb. `words`: of the usage, what follows the options, as " PROGRAM
+  // `args` begins with the verb. `words`: the end of the usage, after the options, as " PROGRAM
   // [ARGUMENTS]".
   VerbLine(const std::string& what, const std::vector<std::string>& args, std::string words = "");
 

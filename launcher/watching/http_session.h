@@ -37,13 +37,13 @@ class HttpSession : public std::enable_shared_from_this<HttpSession> {
   static constexpr std::size_t kMostBody = 1'024;
   static constexpr Duration kPatience{5'000};  // For a request, and for its reader.
 
-  // `begun`: what was read of it already, at the server's own port; else empty.
+  // `begun`: the bytes that the server's own port has read already; else empty.
   HttpSession(boost::asio::ip::tcp::socket socket, const std::string& begun, HttpHost& host);
 
   void Read();
   void Reply(HttpAnswers& answers);
   void Send(HttpAnswer answer);
-  // Of a stream: what is new, unless its reader still reads.
+  // Sends the new part of a stream, unless its reader still reads.
   void Push(HttpAnswers& answers);
   void Close();
 

@@ -73,8 +73,8 @@ std::uint64_t Mix(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// Never the same twice, whoever it is for: all runs of a server draw from its one seed, and what
-// workers share or leave behind goes by this name.
+// Never the same twice, not for another run either: all runs of a server draw from its one seed,
+// and files and memory that workers share or leave behind have this name.
 WorldId NameOf(Generation generation, const RunId& run_id, const CoordinatorConfig& config) {
   std::uint64_t name = config.seed;
   for (const char c : run_id) {

@@ -1,4 +1,4 @@
-// Decides when a running world stops for nodes that came later, and for whom it does not.
+// Decides when a running world stops for nodes that came later, and for which nodes it does not.
 //
 // Pure. Arrivals are taken together: the world stops a moment after the last of them, soon after
 // the first in any case, and at once when it cannot grow further. Never once a node has succeeded.

@@ -1,5 +1,5 @@
-// Decides, once a world is drained, what ended it and what follows: the root cause, whether it uses
-// a restart, when the next world may form, and the outcome of a run that ends.
+// Decides, once a world is drained, why it ended and how the run continues: the root cause, whether
+// it uses a restart, when the next world may form, and the outcome of a run that ends.
 //
 // Pure. Judged at the end and not at the first bad news, since a dead node's peers fail first. One
 // budget for the whole run: --max-restarts incidents, or as many within any --restart-window. A run

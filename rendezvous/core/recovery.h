@@ -57,7 +57,7 @@ struct Recovery {
     std::optional<StopCause> told;
   };
   std::optional<Placement> newest;        // A placement in the newest world that was reported.
-  std::map<std::uint32_t, Place> places;  // Group rank in it -> who has reported.
+  std::map<std::uint32_t, Place> places;  // By group rank in it: the nodes that have reported.
   std::size_t bytes = 0;                  // Of them.
   bool entered = false;                   // Recovering has been, once.
   std::optional<Died> died;               // The old server: its node is not waited for.

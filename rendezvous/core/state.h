@@ -80,7 +80,7 @@ bool HasReported(const CoordinatorState& state, const NodeKey& key);
 // How long a new server collects reports. One without a claim knows of no predecessor's lateness.
 Duration LeaseOfRecovery(const CoordinatorState& state, const CoordinatorConfig& config);
 
-// How long memberships that are over, and outcomes, are kept for those who come late.
+// How long memberships that are over, and outcomes, are kept for nodes that come late.
 Duration RememberedFor(const CoordinatorState& state, const CoordinatorConfig& config);
 
 // The number of nodes whose reports a server must have time for: a world's nodes, and before there

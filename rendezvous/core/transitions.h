@@ -13,7 +13,7 @@
 
 namespace ddprun {
 
-// One Step's working set: what it reads and where its events go.
+// One Step's working set: its inputs and its events.
 struct CoordinatorStepContext {
   CoordinatorState& state;
   const CoordinatorConfig& config;
@@ -22,7 +22,7 @@ struct CoordinatorStepContext {
   NodeId from;                        // The node whose report it is; empty: it is none.
   std::vector<NodeId> evidence = {};  // CoordinatorEffects'.
 
-  // Of the world that there is, unless whoever calls says otherwise.
+  // Of the world that there is, unless the caller says otherwise.
   RunEvent& Say(const char* kind, NoticeLevel level, std::string text) {
     RunEvent& event = events.emplace_back();
     event.kind = kind;

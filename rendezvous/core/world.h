@@ -1,7 +1,7 @@
 // A world: which nodes train together, and what is known of each since.
 //
-// Values. Decides nothing: who becomes a member is formation's, what is written here later is the
-// roster's, which keeps the roll call true.
+// Values. Decides nothing: formation chooses the members, and the roster writes here later, which
+// keeps the roll call true.
 #pragma once
 
 #include <cstdint>

@@ -66,7 +66,7 @@ class ClaimDirectory final : public Claims {
   Result<std::string> TextOf(std::uint64_t number) const;
   // The numbers of claims, as far as the directory's listing has them.
   Result<std::set<std::uint64_t>> Listed() const;
-  // In place of one that is torn: what the last whole one of `known` before it says.
+  // In place of a torn claim: the contents of the last whole one of `known` before it.
   Claim Unknown(std::uint64_t number, const std::set<std::uint64_t>& known) const;
   Result<void> Replace(const std::filesystem::path& file, const std::string& text) const;
 

@@ -36,9 +36,9 @@ class Claims {
   virtual std::string Where() const = 0;
 };
 
-// Adds to `made` what holders before it have written of ended runs, since whoever made it read
-// their claims: of those who never moved theirs, which lack what they had found so themselves, and
-// of the last one who did. `read`: the claim of a number.
+// Adds to `made` the ended runs that earlier holders have written since its maker read their
+// claims: of holders that never moved theirs, which lack the ended runs that they had found
+// themselves, and of the last holder that did. `read`: the claim of a number.
 template <class Read>
 void AddEndedBefore(Claim& made, const Read& read) {
   bool moved = false;

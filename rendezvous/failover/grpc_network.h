@@ -14,7 +14,7 @@ namespace ddprun {
 
 class GrpcNetwork final : public ServingNetwork {
  public:
-  // `access`: what every node shows, and asks of the others. `operators_token`: the same as
+  // `access`: every node shows it, and asks it of the others. `operators_token`: the same as
   // access's, where that has one.
   GrpcNetwork(AsioLoop& loop, Access access, std::string operators_token);
 

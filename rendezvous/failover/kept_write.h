@@ -19,7 +19,7 @@ class KeptWrite {
     std::function<void()> done;           // On the loop. Perhaps more than once.
   };
 
-  // `what`: "the claim in ...". `unknown`: what the next server does not know without it.
+  // `what`: "the claim in ...". `unknown`: the facts that the next server lacks without it.
   KeptWrite(Loop& loop, std::string what, std::string unknown);
 
   // For what is to be there from now on.

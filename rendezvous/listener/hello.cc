@@ -92,7 +92,7 @@ std::string Quote(std::string_view bytes) {
   return "'" + shown + "'";
 }
 
-// Of a health report: what follows `name` on a line; empty: there is no such line.
+// Of a health report: the text after `name` on its line; empty: there is no such line.
 std::string LineOf(std::string_view body, std::string_view name) {
   const std::size_t line = body.find('\n' + std::string(name));
   if (line == std::string_view::npos) {

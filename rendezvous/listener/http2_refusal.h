@@ -1,8 +1,8 @@
 // Answers a call in the clear where only calls over TLS are accepted: it was refused, and why.
 //
-// Apart from gRPC, whose reader of headers does much work for whoever sends few bytes
-// (CVE-2023-33953): an unauthenticated peer's headers are not read here at all.
-// Pure. Understands no more of HTTP/2 (RFC 9113) than the heads of frames.
+// Apart from gRPC, whose reader of headers does much work for a client that sends few bytes
+// (CVE-2023-33953): an unauthenticated peer's headers are not read here at all. Pure. Understands
+// no more of HTTP/2 (RFC 9113) than the heads of frames.
 #pragma once
 
 #include <cstddef>

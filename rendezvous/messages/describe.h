@@ -31,10 +31,10 @@ std::string Describe(const WaitReason& reason);
 std::string Describe(const Directive& directive);
 
 std::string Describe(StopCause cause);
-// The same as one word, for those who count: "node_lost".
+// The same as one word, for programs that count: "node_lost".
 std::string WordOf(StopCause cause);
 
-// "--nnodes=1:4 --max-restarts=3 --fence-after=10.0 s": what all nodes must have said.
+// "--nnodes=1:4 --max-restarts=3 --fence-after=10.0 s": the flags that all nodes must set alike.
 std::string Describe(const RunSpec& spec);
 
 }  // namespace ddprun

@@ -11,7 +11,7 @@
 namespace ddprun {
 
 struct HostFact {
-  std::string name;  // A word: what it is about, "gpu3", "disk.run".
+  std::string name;  // Its subject in one word: "gpu3", "disk.run".
   std::string value;
   bool bad = false;  // It needs attention.
   bool operator==(const HostFact&) const = default;

@@ -47,10 +47,10 @@ inline constexpr int kBatchesPerPoll = 64;
 // From a closed connection to the loss of its node, however long a lease is. Above an agent's pause
 // before it connects anew (20 to 50 ms), below a poll: a close tells of a loss sooner than silence.
 inline constexpr Duration kDisconnectGrace{200};
-// Memberships that are lost or know the end, and outcomes: for those who come late. Long leases.
+// Memberships that are lost or know the end, and outcomes: for nodes that come late. Long leases.
 inline constexpr int kLeasesRemembered = 10;
 
-// ---- Holder of a claim, and those who would take its part over ----
+// ---- Holder of a claim, and the nodes that would take over from it ----
 inline constexpr int kMovesPerLease = 3;  // Of the counter; looks at it too. In these thirds count:
 // A holder that cannot move it forms no world from here on: its nodes may count it as lost soon.
 inline constexpr int kThirdsUntilDoubt = 2;

@@ -27,7 +27,7 @@ inline constexpr std::size_t kMaxHangText = 512;
 inline constexpr std::size_t kMaxUnfit = 256;  // Why a node is unfit: a line.
 inline constexpr std::size_t kMaxNamedUnfit =
     kMaxNameBytes + kMaxUnfit + 3;            // The same with the node's name: "n0 (why)".
-inline constexpr std::size_t kMaxFacts = 12;  // Of a machine: what is bad comes first.
+inline constexpr std::size_t kMaxFacts = 12;  // Of a machine: the bad ones come first.
 inline constexpr std::size_t kMaxFactName = 32;
 inline constexpr std::size_t kMaxFactValue = 96;
 inline constexpr std::size_t kMaxAddresses = 16;        // Addresses of one node.

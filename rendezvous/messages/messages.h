@@ -151,7 +151,7 @@ struct Finish {
 };
 using Directive = std::variant<Wait, Run, Stop, Finish>;
 
-// Without a Wait's reason and a Finish's texts: what is left of an echo while its call is parked.
+// Without a Wait's reason and a Finish's texts: an echo is kept so while its call is parked.
 Directive WithoutWords(const Directive& directive);
 
 // Equal without words: reasons are refreshed once per poll period, not pushed.
@@ -173,8 +173,8 @@ inline constexpr const char* kBeforeJoining = "start";
 inline constexpr const char* kUnheard = "unheard";
 inline constexpr const char* kNotBegun = "not begun";
 
-// Workers of one node that are equally far. Only those that said hello, or of whom there is another
-// source, and still run are counted anywhere.
+// Workers of one node that are equally far. Only workers that still run, and said hello or have
+// another source of progress, are counted anywhere.
 struct ProgressGroup {
   std::uint64_t step = 0;
   std::string phase;             // May be empty.

@@ -2,8 +2,9 @@
 // events.jsonl are views.
 //
 // Values; nothing is decided by them. A core says what happened, its driver gives it number and
-// time. Numbered from 1 in each term: (term, number) orders all events of a run, whoever served.
-// The kind is a word, so that a reader knows how to pass over one that is newer than itself.
+// time. Numbered from 1 in each term: (term, number) orders all events of a run, also of several
+// servers. The kind is a word, so that a reader knows how to pass over one that is newer than
+// itself.
 #pragma once
 
 #include <compare>
@@ -81,17 +82,18 @@ struct EventMark {
 
 struct RunEvent {
   NoticeLevel level = NoticeLevel::kInfo;
-  std::string text;         // One sentence.
-  std::string reason = {};  // As a notice's; stays with the server.
-  std::string kind = {};
-  std::string cause = {};  // In one word, what ended a world: "worker", "hang", "node_lost", ...
-  Generation generation = {};     // That it concerns; 0: none yet.
-  NodeId node = {};               // Empty: no single one.
-  Term term = {};                 // The term of the server that reported it; set by the driver.
-  std::uint64_t number = 0;       // Its number within that term; set by the driver.
-  UnixTime when = {};             // When, by the server's wall clock; for messages alone.
-  std::optional<Time> told = {};  // By the steady clock of its teller; {}: another server did.
-  Duration age{0};                // Filled in when it is asked for.
+  std::string text;            // One sentence.
+  std::string reason = {};     // The notice's reason; stays with the server.
+  std::string kind = {};       // One of the kinds above; a newer server may send others.
+  std::string cause = {};      // Of a world's end, in one word: "worker", "hang", "node_lost", ...
+  Generation generation = {};  // That it concerns; 0: none yet.
+  NodeId node = {};            // Empty: no single one.
+  Term term = {};              // The term of the server that reported it; set by the driver.
+  std::uint64_t number = 0;    // Its number within that term; set by the driver.
+  UnixTime when = {};          // When, by the server's wall clock; for messages alone.
+  // When this server reported it, by its steady clock; none: another server reported it.
+  std::optional<Time> told = {};
+  Duration age{0};  // Filled in when it is asked for.
   // Of "started" and "recovered", part by part (core/startup); those that are known.
   std::optional<Duration> detect = {};
   std::optional<Duration> stop = {};

@@ -56,7 +56,7 @@ void PoolDriver::OnStream(const PoolReport& first, std::unique_ptr<PoolStream> s
   Settle();
 }
 
-// Kept until the one who asked has read it.
+// Kept until the caller has read it.
 void PoolDriver::Answer(std::unique_ptr<PoolStream> stream) {
   if (questions_.size() == kMostQuestions) {
     questions_.erase(questions_.begin());

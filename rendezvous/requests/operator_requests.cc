@@ -103,7 +103,7 @@ std::size_t OperatorRequests::OwnOf(const RunId& run_id) const {
   }));
 }
 
-// Those who follow a run's output may stay for its whole life, and take no place of others.
+// Requests that follow a run's output may stay for its whole life, and take no place of others.
 std::size_t OperatorRequests::AskedOf(const RunId& run_id, bool follow) const {
   return static_cast<std::size_t>(std::ranges::count_if(requests_, [&](const auto& request) {
     return request.second.run_id == run_id && request.second.stream &&

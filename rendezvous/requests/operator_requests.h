@@ -31,7 +31,7 @@ class OperatorRequests {
 
   // A node has opened its stream. It takes the place of an earlier one.
   void OnNode(const Membership& name, std::unique_ptr<NodeStream> stream);
-  // An operator who may has asked. `members`: the nodes of its run that are meant; `grows`: and
+  // An authorized operator has asked. `members`: the nodes of its run that are meant; `grows`: and
   // those that come later.
   void OnOperator(const RunId& run_id, const RequestSpec& spec, const std::vector<NodeId>& members,
                   std::unique_ptr<OperatorStream> stream, bool grows = false);

@@ -1,10 +1,10 @@
-// From whom the workers' store takes connections (--store-allow).
+// The clients from which the workers' store takes connections (--store-allow).
 //
-// The store's protocol has no secret in it. On this machine the kernel knows whose a client is: of
-// its sockets only this user's, and root's, are let in, whatever address they use. Of others only
-// the address is known: those of the world's nodes are let in, and those of --store-allow; where
-// neither is known all are. Where the kernel does not tell, addresses decide about this machine's
-// clients too, and the store's own is let in.
+// The store's protocol has no secret in it. On this machine the kernel knows the user of a client:
+// of its sockets only this user's, and root's, are let in, whatever address they use. Of others
+// only the address is known: those of the world's nodes are let in, and those of --store-allow;
+// where neither is known all are. Where the kernel does not tell, addresses decide about this
+// machine's clients too, and the store's own is let in.
 #pragma once
 
 #include <boost/asio/ip/address.hpp>
@@ -30,7 +30,7 @@ class AllowList {
   // wrong: those of a world's nodes. An empty one changes nothing.
   void AllowAlso(const std::string& addresses);
 
-  // Why this client is rejected; nothing: it may come in. `self`: whose the store is.
+  // Why this client is rejected; nothing: it may come in. `self`: the store's owner.
   std::optional<std::string> WhyNot(const boost::asio::ip::address& peer,
                                     const boost::asio::ip::address& own, const SocketPeer& end,
                                     uid_t self) const;

@@ -30,7 +30,7 @@ struct Refusal {
 // is let in gets its number back.
 std::string RefusalQuestion();
 
-// Nothing: these are not the words of a store that refuses whoever asked.
+// Nothing: these are not the words of a store that refuses its client.
 std::optional<Refusal> ReadRefusal(std::string_view answer);
 
 class RefusedClients {

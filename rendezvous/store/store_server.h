@@ -2,8 +2,8 @@
 // does, sees no difference.
 //
 // Decides nothing about keys (store_table.h) or bytes (store_protocol.h). Never lets one peer
-// disturb another: what a peer sends wrong, too large or too much ends that peer's connection,
-// with one logged reason. All on the loop thread; nothing blocks, and each iteration sends little.
+// disturb another: requests that are wrong, too large or too many end their peer's connection, with
+// one logged reason. All on the loop thread; nothing blocks, and each iteration sends little.
 //
 //   readable --bytes--> parser --request--> table --answers--> outputs --> writable
 // A connection with a reply that its peer has not taken yet is not read from.

@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-// For the one who asks, whose log shows it.
+// For the caller, whose log shows it.
 Error OtherProtocol(std::uint32_t said) {
   return {ErrorKind::kInvalid, "the server speaks protocol " + std::to_string(kProtocol) +
                                    ", this node " + std::to_string(said) +

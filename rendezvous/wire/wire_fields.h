@@ -270,7 +270,7 @@ class FieldReader {
   template <class T>
   using Of = T;
 
-  // `of`: what errors call this message.
+  // `of`: the name of this message in errors.
   FieldReader(const Wire& wire, Reader& in, std::string_view of = "")
       : wire_(wire), in_(in), outer_(in.Enter(of)) {}
   ~FieldReader() { in_.Enter(outer_); }
@@ -375,7 +375,7 @@ class FieldReader {
   }
 
   // ---- Parts and lists ----
-  // `of`: what errors call the part.
+  // `of`: the name of the part in errors.
   template <class T, class... More>
   void Message(const auto& field, T& value, std::string_view of = "", More... more) const {
     const auto& part = field.Part(wire_);

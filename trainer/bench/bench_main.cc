@@ -1,4 +1,4 @@
-// ddprun-bench-comm: what communication between the ranks costs, and whether it is right.
+// ddprun-bench-comm: measures the cost of communication between the ranks, and checks its results.
 #include <fcntl.h>
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-// A block of bytes, or a slice of one: what a tensor's values are on their way to and from a file.
+// A block of bytes, or a slice of one: a tensor's values on their way to and from a file.
 //
 // Copies and slices share the block, so that 100 MB change hands without being moved. The code that
 // fills it does so before handing it on. A large block lies in huge pages where the system grants
@@ -20,7 +20,7 @@ class Bytes {
 
   // With undefined values; the block is the caller's alone.
   static Bytes Uninitialized(std::size_t size);
-  // A file's pages, shared with whoever else has them. Empty where they cannot be mapped.
+  // A file's pages, shared with other processes that have them. Empty where they cannot be mapped.
   static Bytes Shared(int file, std::size_t size);
 
   Bytes Slice(std::size_t begin, std::size_t size) const;

@@ -67,7 +67,7 @@ class BatchFeed {
   const FeedPlan plan_;
   const Fill fill_;
 
-  // Of whoever fills: the thread, or the caller where there is none.
+  // Of the filling thread, or of the caller where there is none.
   Cursor cursor_;
   std::optional<Permutation> order_;
   FeedPart last_;

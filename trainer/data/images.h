@@ -1,8 +1,8 @@
 // Labelled images as bytes, and how a batch of them becomes normalised floats: the part that all
 // image sets share.
 //
-// An image may be given more border and channels than its file has (MNIST as 3x32x32): what is
-// outside is byte 0, and the last plane stands for the channels beyond it. Augmentation is
+// An image may be given more border and channels than its file has (MNIST as 3x32x32): the added
+// border is byte 0, and the last plane stands for the channels beyond it. Augmentation is
 // torchvision's RandomCrop(size, padding) and RandomHorizontalFlip, drawn for (seed, epoch,
 // sample): it does not matter which rank, batch or thread asks.
 #pragma once

@@ -46,7 +46,7 @@ struct Device {
   std::optional<GpuPlugin> plugin;  // Where it is a GPU, in use by this thread.
 };
 
-// kInvalid: what was asked for cannot be had.
+// kInvalid: the requested device is not available.
 Result<Device> ChooseDevice(const DeviceSpec& spec, BackendChoice backend, const WorkerEnv& env,
                             const GpusHere& here);
 

@@ -17,9 +17,9 @@ class StepGraph {
  public:
   virtual ~StepGraph() = default;
 
-  // Runs `work`: what it tells the thread's current stream, never the default one, is kept and not
-  // done. Recordings are numbered from 0 in the order of these calls; they use the same memory for
-  // what they compute, so only one of them may run at a time. After an error none is of use. An
+  // Runs `work`: its work for the thread's current stream, never the default one, is recorded and
+  // not done. Recordings are numbered from 0 in the order of these calls; they use the same memory
+  // for what they compute, so only one of them may run at a time. After an error none is of use. An
   // exception of `work` passes through.
   virtual Result<void> Record(const std::function<void()>& work) = 0;
   // Tells the current stream to do recording `number` once more.

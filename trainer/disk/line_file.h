@@ -40,7 +40,7 @@ class LineFile {
 
   // With its newline. Once a line could not be written, that is said and nothing is any more.
   void Append(const std::string& line);
-  // Until all is written, but not for long: what still is not is said.
+  // Waits until all is written, but not for long; a message reports lines that still are not.
   void Finish();
 
  private:

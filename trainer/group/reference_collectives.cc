@@ -114,7 +114,7 @@ void RingReduceScatter(Group& group, Style style, ReduceOperation operation,
   Average(operation, Share(group, data, (rank + 1) % size), size);
 }
 
-// In rank order, whoever's message comes first.
+// In rank order, also if another rank's message comes first.
 void CollectAtRoot(Group& group, Style style, ReduceOperation operation, const at::Tensor& data) {
   const int size = group.getSize();
   std::vector<at::Tensor> all;

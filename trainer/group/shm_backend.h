@@ -19,7 +19,7 @@ namespace ddprun {
 bool ShmReduces(at::ScalarType type);
 at::ScalarType TypeOf(Element element);
 
-// `across`: what all-reduces sums of several nodes, and nothing else.
+// `across`: all-reduces sums of several nodes, and does nothing else.
 c10::intrusive_ptr<c10d::Backend> MakeShmBackend(std::shared_ptr<SharedWorld> world,
                                                  SharedWorld::Across across = {});
 

@@ -24,7 +24,7 @@ bool NoteValidation(Metrics& metrics, std::uint64_t step, double loss);
 // `patience` 0: never.
 bool EnoughValidations(const Metrics& metrics, std::uint64_t patience);
 
-// Only those named above: what goes on with a resumed training.
+// Only those named above, which a resumed training continues.
 Metrics ValidationMetrics(const Metrics& metrics);
 
 }  // namespace ddprun

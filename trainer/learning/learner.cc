@@ -48,8 +48,8 @@ std::vector<TensorView> ViewsOf(const std::vector<NamedTensor>& tensors) {
   return views;
 }
 
-// Each tensor of `to` from the one of its name; what else there is in `from` is left alone.
-// kInvalid: one is missing that may not be, or has another type or shape.
+// Each tensor of `to` from the one of its name; other tensors of `from` are left alone. kInvalid:
+// one is missing that may not be, or has another type or shape.
 Result<void> CopyBack(const std::vector<Tensor>& from, const std::vector<NamedTensor>& to) {
   std::map<std::string_view, const Tensor*> index;
   for (const Tensor& tensor : from) {

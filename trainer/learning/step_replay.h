@@ -1,8 +1,8 @@
 // Whole steps from a graph: the first ones are taken as they are, then one is recorded for each
 // place where batches lie, and from then on these are replayed (step_graph.h).
 //
-// All ranks record the same step: what NCCL does in a graph it does with all of them. Included only
-// by files that see libtorch anyway.
+// All ranks record the same step: NCCL's work in a graph involves all of them. Included only by
+// files that see libtorch anyway.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -24,8 +24,8 @@ class StepReplay {
  public:
   static constexpr std::size_t kWarmSteps = 11;  // As PyTorch demands of one with DDP in it.
 
-  // `step`: what a step does with a batch. `parameters`: whose gradients the caller uses after a
-  // step; none where the step uses them itself.
+  // `step`: the work of a step on a batch. `parameters`: those whose gradients the caller uses
+  // after a step; none where the step uses them itself.
   StepReplay(std::shared_ptr<StepGraph> graph, std::vector<at::Tensor> parameters,
              std::function<void(const Batch&)> step);
 

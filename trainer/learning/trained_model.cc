@@ -12,7 +12,7 @@
 namespace ddprun {
 namespace {
 
-// In place, for those who hold the tensors already.
+// In place, for holders of these tensors.
 std::shared_ptr<TorchModel> MoveTo(at::Device device, std::shared_ptr<TorchModel> model) {
   for (const std::vector<at::Tensor>& tensors : {model->parameters, model->buffers}) {
     for (const at::Tensor& tensor : tensors) {

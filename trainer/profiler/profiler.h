@@ -30,7 +30,7 @@ class Profiler {
   bool MakesTrace() const;
   // After each step; hands over a trace when an active phase is over.
   void EndStep();
-  // No more steps: what comes is not recorded.
+  // No more steps: later ones are not recorded.
   void Stop() { recorder_.reset(); }
   // The same, and hands over what the last phase, cut short, has.
   void Finish();

@@ -21,7 +21,7 @@ struct FailoverStepContext {
 };
 
 // ---- Of either half ----
-// The longest that is known of: what this node tells, or counts by.
+// The longest lease that is known: this node reports it, or counts by it.
 Duration LeaseNow(const FailoverState& state, const FailoverConfig& config);
 // The claims have answered what was asked of them last.
 void NoteClaimsAnswer(FailoverStepContext& step);

@@ -146,7 +146,7 @@ struct FailoverState {
   WindowedMax seen;             // Leases that this term's claim has named.
   WindowedMax lateness;         // Of this process, and of the claims.
   Time asked;                   // The last read, or move, began then.
-  std::vector<EndedRun> ended;  // Serving: what the claim is to say.
+  std::vector<EndedRun> ended;  // Serving: outcomes for the claim.
   Time begun;                   // This process's own start.
   bool busy = false;            // Reading, or moving the counter.
   Time next;                    // The next read, or move.

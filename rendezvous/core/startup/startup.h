@@ -89,7 +89,7 @@ std::optional<StartupLine> BeginStartup(Startups& startups, std::string cause,
 // Of bad news that came now.
 void NoteDetected(Startups& startups, std::optional<Duration> detect, Time now);
 
-// Nothing is left of the world before. `last`: whose word of it came last.
+// Nothing is left of the world before. `last`: the node whose report of it came last.
 void NoteStopped(Startups& startups, std::string cause, const std::string& word, const NodeId& last,
                  Time now);
 
