@@ -33,8 +33,8 @@ Result<OrderAnswers> AskAll(const OrderRequest& request, const char* verb) {
   const Result<void> all = GatherAnswers(
       std::move(query), verb, PatienceWith(request.spec.kind),
       [&](const NodeId& /*node*/, const AnswerRecord& record) {
-        auto& told = record.of == AnswerKind::kDone ? answers.done : answers.not_done;
-        told[record.text].push_back(record.rank);
+        auto& texts = record.of == AnswerKind::kDone ? answers.done : answers.not_done;
+        texts[record.text].push_back(record.rank);
       },
       answers.nodes);
   // A run that was asked to stop takes its server with it.
@@ -64,10 +64,10 @@ std::string OrderText(const OrderAnswers& answers, RequestKind kind) {
   return text;
 }
 
-OrderedJson ListOf(const std::map<std::string, std::vector<std::uint32_t>>& told,
+OrderedJson ListOf(const std::map<std::string, std::vector<std::uint32_t>>& texts,
                    const char* word) {
   OrderedJson list = OrderedJson::array();
-  for (const auto& [text, ranks] : told) {
+  for (const auto& [text, ranks] : texts) {
     list.push_back({{"ranks", ranks}, {word, text}});
   }
   return list;
@@ -75,14 +75,14 @@ OrderedJson ListOf(const std::map<std::string, std::vector<std::uint32_t>>& told
 
 std::string OrderJson(const OrderAnswers& answers, RequestKind kind) {
   OrderedJson json;
-  std::vector<std::uint32_t> told;
+  std::vector<std::uint32_t> asked;
   for (const auto& [what, ranks] : answers.done) {
-    told.insert(told.end(), ranks.begin(), ranks.end());
+    asked.insert(asked.end(), ranks.begin(), ranks.end());
   }
-  std::ranges::sort(told);
+  std::ranges::sort(asked);
   if (kind == RequestKind::kSave) {
-    json["told"] = told;
-    json["not_told"] = ListOf(answers.not_done, "why");
+    json["asked"] = asked;
+    json["not_asked"] = ListOf(answers.not_done, "why");
   } else if (kind == RequestKind::kEvidence) {
     json["kept"] = ListOf(answers.done, "directory");
     json["not_kept"] = ListOf(answers.not_done, "why");

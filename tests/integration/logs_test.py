@@ -248,7 +248,7 @@ class Orders(Asks):
         self.wait_for_workers(run, 2)
         self.wait_for(lambda: "saved 0" in run.out() or not self.start("save").wait(), run)
         told = json.loads(self.ask("save", "-o", "json", "--rank=0").out())
-        self.assertEqual((told["told"], told["not_told"]), ([0], []))
+        self.assertEqual((told["asked"], told["not_asked"]), ([0], []))
         asked = self.ask("save", expect=1)
         self.assertIn("asked to save (SIGUSR1): rank 0", asked.out())
         self.assertIn("rank 1: has announced no signal, so it was not asked", asked.err())
