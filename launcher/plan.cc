@@ -200,11 +200,11 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
 }
 
 std::string WhyNoLogs(const LaunchConfig& config) {
-  if (config.log_dir.empty()) {
-    return "none of --log-dir, --redirects and --tee is given";
-  }
   if (IsSet(config, "redirects") || IsSet(config, "tee")) {
     return "--redirects and --tee select no stream";
+  }
+  if (config.log_dir.empty()) {
+    return "none of --log-dir, --redirects and --tee is given";
   }
   return IsSet(config, "attach-rank")
              ? "--attach-rank gives a worker the terminal"

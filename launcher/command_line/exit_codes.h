@@ -50,7 +50,7 @@ inline std::vector<ExitCodeRow> ExitCodeTable() {
       {"129-131, " + name(kExitTerminated), "stopped",
        "stopped by SIGHUP, SIGINT, SIGQUIT or SIGTERM; 130: also by `ddprun stop`, 143: also by "
        "`ddprun drain`",
-       "", "stopped, without a launcher"},
+       "", "stopped, without a launcher (130, 143: saved)"},
       {name(kExitSignalBase) + "+N", "killed by signal N",
        "signal N killed the worker that failed first", "", ""},
       {"others", "the code of the worker that failed first",

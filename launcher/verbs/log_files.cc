@@ -104,8 +104,7 @@ std::vector<fs::path> RunDirectoriesIn(const fs::path& directory) {
   for (fs::directory_iterator entry(directory, error), end;
        !error && entry != end && found.size() < kMostFiles; entry.increment(error)) {
     std::error_code gone;
-    if (fs::is_directory(entry->symlink_status(gone)) &&
-        !NumberedIn(entry->path(), kAttemptPrefix).empty()) {
+    if (fs::is_directory(entry->symlink_status(gone)) && IsOfOneRun(entry->path())) {
       found.emplace_back(fs::last_write_time(entry->path(), gone), entry->path());
     }
   }
@@ -152,10 +151,13 @@ Result<std::string> OneRunDirectory(const std::string& directory, const std::str
   for (std::size_t i = 0; i < std::min(runs.size(), kMostNamed); ++i) {
     names.push_back(runs[i].native());
   }
-  return Error{ErrorKind::kInvalid, "'" + directory + "' has " + std::to_string(runs.size()) +
-                                        " run directories. Name one: ddprun " + verb + " " +
-                                        Joined(names, ", ") +
-                                        (runs.size() > kMostNamed ? ", ..." : "")};
+  return Error{ErrorKind::kInvalid,
+               "'" + directory + "' has " + std::to_string(runs.size()) +
+                   " run directories, the newest first: " + Joined(names, ", ") +
+                   (runs.size() > kMostNamed ? ", ..." : "") +
+                   (verb == "report" ? ". Name those of one run (each node has its own): ddprun "
+                                       "report DIR..."
+                                     : ". Name one: ddprun " + verb + " DIR")};
 }
 
 int PrintLogFiles(const std::string& given, std::optional<std::uint32_t> lines) {

@@ -22,8 +22,8 @@ bool HasLogFiles(const std::string& directory);
 // 1: there are none; 2: it is no directory.
 int PrintLogFiles(const std::string& directory, std::optional<std::uint32_t> lines);
 
-// A --log-dir with one run's directory in it stands for that one. kInvalid: it has several, which
-// are named as arguments of `ddprun <verb>`. Any other directory stands for itself.
+// A --log-dir with one run directory stands for that one. kInvalid: it has several, of several runs
+// or of one run's nodes; the error names the newest. Any other directory stands for itself.
 Result<std::string> OneRunDirectory(const std::string& directory, const std::string& verb);
 
 }  // namespace ddprun

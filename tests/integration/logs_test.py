@@ -148,7 +148,7 @@ class OneNode(Asks):
         for verb in ("logs", "report"):
             asked = self.start(verb, "kept")
             self.assertEqual(asked.wait(), 2, asked.all())
-            self.assertIn(f"'kept' has 2 run directories. Name one: ddprun {verb} kept/{second}, kept/{first}",
+            self.assertIn(f"'kept' has 2 run directories, the newest first: kept/{second}, kept/{first}. Name ",
                           asked.err())
 
     def test_of_a_run_without_log_files_the_last_lines_of_its_evidence_are_shown(self):
