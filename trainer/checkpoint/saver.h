@@ -31,9 +31,9 @@ namespace ddprun {
 //
 // The contract: between Begin and the return of WaitForCopy nothing changes the viewed tensors.
 // Code that changes them calls it first; it costs nothing when no copy runs. Begin itself copies
-// what a forward already changes, and the state; of tensors that are still on their way here
-// nothing. A copy is made into the memory of a spent snapshot of the same layout where there is
-// one: fresh memory costs several times the copying.
+// the state and the tensors that a forward changes, but none that still come from a GPU. A copy is
+// made into the memory of a spent snapshot of the same layout where there is one: fresh memory
+// costs several times the copying.
 class SnapshotCopier {
  public:
   // `done` gets each finished copy, on the copier's thread, and may take its time. `before_copy` is

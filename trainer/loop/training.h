@@ -105,7 +105,7 @@ struct FinishedStep {
   std::optional<std::chrono::microseconds> work;  // Before it waited for its peers; none: unknown.
 };
 
-// What else happens around the steps of a training: the loop calls all observers, in their order.
+// Follows the steps of a training, to report, save or stop: the loop calls all observers in order.
 //
 // Every rank has the same observers in the same order, so an observer may use collectives. An error
 // ends the training.
