@@ -3,6 +3,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 
 #include "agent/workers/python_hook.h"
 #include "agent/workers/worker_gpu.h"
@@ -31,7 +33,9 @@ void PlanPreload(const LaunchConfig& config, Preparation& preparation) {
   const RunSpec& spec = config.spec;
   const bool restarts =
       spec.max_restarts > 0 || spec.min_nodes < spec.max_nodes || config.keep_warm > Duration{0};
-  const auto python = ReadPythonCommand(preparation.command, std::filesystem::current_path());
+  std::error_code removed;  // Programs that need no working directory run without one.
+  const auto python =
+      ReadPythonCommand(preparation.command, std::filesystem::current_path(removed));
   if (!python) {
     preparation.no_preload =
         preparation.preload_auto ? "" : "ignoring --preload: " + python.error().message;

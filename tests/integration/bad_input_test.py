@@ -5,7 +5,7 @@ import os
 import socket
 import threading
 
-from ddprun_runs import FAKE_WORKER, DdprunTest
+from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest
 
 USAGE, UNAVAILABLE = 2, 69
 
@@ -28,6 +28,15 @@ class TemporaryFolder(DdprunTest):
             self.assertRegex(run.err(), f"TMPDIR={place} cannot be used .{why}.: using /tmp\n")
         run = self.start(FAKE_WORKER, environment={"TMPDIR": ""})
         self.assertEqual((run.wait(), run.err()), (0, ""))
+
+
+class WorkingDirectory(DdprunTest):
+    def test_a_removed_one_keeps_no_program_from_running(self):
+        folder = self.path("removed")
+        os.mkdir(folder)
+        run = self.ask("-c", 'cd "$1" && rmdir "$1" && exec "$0" "$2"', DDPRUN, folder, FAKE_WORKER,
+                       executable="/bin/sh")
+        self.assertEqual(run.err(), "")
 
 
 class CommandLine(DdprunTest):
