@@ -34,10 +34,10 @@ inline bool NestsTooDeep(std::string_view text) {
   return false;
 }
 
-// is_discarded(): no JSON, or nested deeper than kMaxJsonDepth. `watch` sees the parser's events.
+// is_discarded(): no JSON, or nested deeper than kMaxJsonDepth.
 template <class Json = nlohmann::json>
-Json ParseJson(std::string_view text, const typename Json::parser_callback_t& watch = nullptr) {
-  return NestsTooDeep(text) ? Json(Json::value_t::discarded) : Json::parse(text, watch, false);
+Json ParseJson(std::string_view text) {
+  return NestsTooDeep(text) ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, false);
 }
 
 }  // namespace ddprun

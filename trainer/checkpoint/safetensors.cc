@@ -52,33 +52,6 @@ bool IsUnsignedArray(const json& value, std::size_t max_size) {
          });
 }
 
-// JSON allows a name twice and the library keeps the last: that would hide a tensor.
-Result<void> ParseHeader(std::string_view text, std::string_view name, json& header) {
-  std::vector<std::set<std::string>> names;
-  std::optional<std::string> duplicate;
-  const auto watch = [&](int, json::parse_event_t event, json& parsed) {
-    if (event == json::parse_event_t::object_start) {
-      names.emplace_back();
-    } else if (event == json::parse_event_t::object_end) {
-      names.pop_back();
-    } else if (event == json::parse_event_t::key &&
-               !names.back().insert(parsed.get<std::string>()).second) {
-      duplicate = parsed.get<std::string>();
-    }
-    return true;
-  };
-  header = ParseJson(text, watch);
-  if (!header.is_object()) {
-    return Invalid("the safetensors header is not a JSON object (nested " +
-                       std::to_string(kMaxJsonDepth) + " deep at most)",
-                   name);
-  }
-  if (duplicate) {
-    return Invalid("the safetensors header names '" + *duplicate + "' twice", name);
-  }
-  return {};
-}
-
 Result<SafetensorsMetadata> ParseMetadata(const json& value, std::string_view name) {
   SafetensorsMetadata metadata;
   if (!value.is_object()) {
@@ -128,9 +101,16 @@ Result<std::pair<Tensor, Span>> ParseTensor(const std::string& tensor_name, cons
 
 std::string SafetensorsHeader(const std::vector<Tensor>& tensors,
                               const SafetensorsMetadata& metadata) {
-  nlohmann::ordered_json header = nlohmann::ordered_json::object();
+  // Entry by entry, in the order of the bytes: an ordered object compares each name with all
+  // before.
+  std::string text;
+  const auto add = [&text](std::string_view name, const nlohmann::ordered_json& value) {
+    const auto replace = json::error_handler_t::replace;
+    text += (text.empty() ? '{' : ',') + json(name).dump(-1, ' ', false, replace) + ':' +
+            value.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  };
   if (!metadata.empty()) {
-    header[kMetadata] = metadata;
+    add(kMetadata, metadata);
   }
   std::set<std::string_view> names;
   std::uint64_t offset = 0;
@@ -138,13 +118,12 @@ std::string SafetensorsHeader(const std::vector<Tensor>& tensors,
     CHECK(tensor.name != kMetadata && names.insert(tensor.name).second);
     CHECK(BytesOf(tensor.dtype, tensor.shape) == tensor.bytes.size());
     const std::uint64_t end = offset + tensor.bytes.size();
-    header.push_back({tensor.name,
-                      {{"dtype", NameOf(tensor.dtype)},
-                       {"shape", tensor.shape},
-                       {"data_offsets", std::vector<std::uint64_t>{offset, end}}}});
+    add(tensor.name, {{"dtype", NameOf(tensor.dtype)},
+                      {"shape", tensor.shape},
+                      {"data_offsets", std::vector<std::uint64_t>{offset, end}}});
     offset = end;
   }
-  std::string text = header.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace);
+  text += text.empty() ? "{}" : "}";
   text.append((8 - text.size() % 8) % 8, ' ');
   CHECK(text.size() <= kMaxSafetensorsHeader);
   std::string out(kLengthBytes, '\0');
@@ -175,8 +154,13 @@ Result<SafetensorsFile> ParseSafetensors(const Bytes& file, std::string_view nam
     return Invalid("the safetensors header claims " + std::to_string(header_bytes) + " bytes",
                    name);
   }
-  json header;
-  RETURN_IF_ERROR(ParseHeader(file.Slice(kLengthBytes, header_bytes), name, header));
+  // Of a name that stands twice JSON's readers keep the last: the other's bytes are then a hole.
+  const json header = ParseJson(file.Slice(kLengthBytes, header_bytes));
+  if (!header.is_object()) {
+    return Invalid("the safetensors header is not a JSON object (nested " +
+                       std::to_string(kMaxJsonDepth) + " deep at most)",
+                   name);
+  }
   const std::size_t begin = kLengthBytes + static_cast<std::size_t>(header_bytes);
   const Bytes data = file.Slice(begin, file.size() - begin);
 
