@@ -45,7 +45,7 @@ Result<void> AliveFile::Open() {
     return {};
   }
   held_ = false;
-  fd_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  fd_ = UniqueFd(::open(path_.c_str(), O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!fd_) {
     return SystemError("open", path_.native(), errno);
   }

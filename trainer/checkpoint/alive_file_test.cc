@@ -7,7 +7,9 @@
 
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 
+#include "common/result_testing.h"
 #include "tests/support/scratch_directory.h"
 #include "trainer/checkpoint/checkpoint_testing.h"
 
@@ -110,6 +112,16 @@ TEST_F(AliveFileTest, AKilledProcessIsDeadAtOnce) {
 
 // Someone cleaned up: the holder makes the file anew instead of moving a counter that no reader
 // sees.
+TEST_F(AliveFileTest, AFileBehindALinkIsNotWritten) {
+  const auto elsewhere = std::filesystem::path(directory_) / "elsewhere";
+  std::ofstream(elsewhere) << "a letter";
+  std::filesystem::create_symlink(elsewhere, std::filesystem::path(directory_) / "fence-alive");
+  AliveFile alive = Make(true, "here", nullptr);
+  EXPECT_TRUE(Fails(alive.OthersLive(), "fence-alive"));
+  alive.Hold(World("a", 1));
+  EXPECT_EQ(std::filesystem::file_size(elsewhere), 8u);
+}
+
 TEST_F(AliveFileTest, ARemovedFileIsMadeAgain) {
   AliveFile holder = Make(true, "here", nullptr);
   holder.Hold(World("a", 1));
