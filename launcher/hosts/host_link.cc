@@ -146,7 +146,7 @@ std::string HostLink::WhyGone() const {
   }
   lines.erase(lines.begin(),
               lines.end() - static_cast<std::ptrdiff_t>(std::min(lines.size(), quoted)));
-  const std::string how = "the launch agent ended with " + Describe(*status_);
+  const std::string how = "the launch agent ended: " + Describe(*status_);
   return lines.empty() ? how : InOneLine(Joined(lines, "; ")) + " (" + how + ")";
 }
 

@@ -126,7 +126,7 @@ class ManyHosts(HostsTest):
         run = self.launch(names, *self.waiting_worker())
         self.assertEqual(run.wait(), 69, run.all())
         self.assertIn(f"cannot reach host {names[1]}: ssh: connect to host {names[1]} port 22: Connection refused "
-                      "(the launch agent ended with exit code 255)", run.err())
+                      "(the launch agent ended: exit code 255)", run.err())
         self.assertEqual(run.err().count("Connection refused"), 1)
         self.assert_gone(10)  # The other hosts see the end of their connections.
 
@@ -183,8 +183,8 @@ class ManyHosts(HostsTest):
         self.assertNotIn("lost the connection", run.err())
 
     def test_the_program_that_answers_is_no_ddprun(self):
-        for command, why in (("exit 0", "the launch agent ended with exit code 0"),
-                             ("echo hello", "the launch agent ended with exit code 0"),
+        for command, why in (("exit 0", "the launch agent ended: exit code 0"),
+                             ("echo hello", "the launch agent ended: exit code 0"),
                              ("/nowhere/ddprun --order-on-stdin", "not found")):
             with self.subTest(command):
                 self.hosts.behave = lambda host, _, command=command: command

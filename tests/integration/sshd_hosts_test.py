@@ -57,7 +57,7 @@ class SshdHosts(HostsTest):
         run = self.launch([self.sshd.names[0], self.sshd.silent_name], FAKE_WORKER, "--hang")
         self.assertEqual(run.wait(), 69, run.all())
         self.assertIn(f"cannot reach host {self.sshd.silent_name}: ssh: connect to host {self.sshd.silent_name} port "
-                      f"{self.sshd.port}: Connection refused (the launch agent ended with exit code 255)", run.err())
+                      f"{self.sshd.port}: Connection refused (the launch agent ended: exit code 255)", run.err())
 
     # As when its cable is pulled.
     def test_a_host_is_silent(self):
