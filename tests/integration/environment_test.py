@@ -90,11 +90,12 @@ class WhichPython(DdprunTest):
         return os.path.join(place, "ddprun")
 
     def test_the_first_in_path_beats_what_lies_beside_an_installed_ddprun(self):
-        system = self.installed("usr", "python3", "tool")
-        venv = self.folder("venv", "python3", "tool")
+        system = self.installed("usr", "python3", "tool", "ddprun-own")
+        venv = self.folder("venv", "python3", "tool", "ddprun-own")
         self.assertEqual(self.ran_by(system, "train.py", venv), "venv")
         self.assertEqual(self.ran_by(system, "tool", venv), "venv")
         self.assertEqual(self.ran_by(system, "tool", "/nowhere"), "usr")  # Nothing else has it.
+        self.assertEqual(self.ran_by(system, "ddprun-own", venv), "usr")  # The other one is of another build.
 
     def test_a_variable_left_over_from_another_shell_is_ignored(self):
         system = self.installed("usr", "python3")

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import socket
 import signal
 import sys
@@ -78,19 +77,6 @@ class Output(DdprunTest):
 
 
 class Lookup(DdprunTest):
-    def test_path_first_then_beside_ddprun(self):
-        first, second = self.path("beside"), self.path("elsewhere")
-        os.mkdir(first)
-        shutil.copy2(DDPRUN, first)
-        self.write(os.path.join(second, "in-both"), "#!/bin/sh\necho path\n", 0o755)
-        for name in ("in-both", "only-beside", "ddprun-own"):
-            self.write(os.path.join(first, name), "#!/bin/sh\necho beside\n", 0o755)
-        self.write(os.path.join(second, "ddprun-own"), "#!/bin/sh\necho of another build\n", 0o755)
-        environment = {"PATH": second + os.pathsep + self.environment["PATH"]}
-        for name, found in (("only-beside", "beside\n"), ("in-both", "path\n"), ("ddprun-own", "beside\n")):
-            run = self.start(name, environment=environment, executable=os.path.join(first, "ddprun"))
-            self.assertEqual((run.wait(), run.out()), (0, found), run.all())
-
     def test_python_files_run_through_python(self):
         path = self.write("train.py", "import sys\nprint('py', *sys.argv[1:])\n")
         self.assertEqual(self.run_ddprun(path, "a", "--b").out(), "py a --b\n")
