@@ -178,10 +178,6 @@ Result<Interpreter> FindPython(const GetEnv& get_env, const fs::path& called_fro
 }
 
 Result<Command> FindCommand(const ProgramRequest& request, const GetEnv& get_env) {
-  if (request.module && request.no_python) {
-    return Error{ErrorKind::kInvalid,
-                 "--module and --no-python exclude each other, because --module needs Python"};
-  }
   Command command;
   const std::vector<std::string> local_rank =
       request.pass_local_rank ? std::vector<std::string>{"--local-rank=${local_rank}"}

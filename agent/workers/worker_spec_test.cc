@@ -9,58 +9,14 @@ namespace ddprun {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 
 const Command kCommand{.file = "/bin/echo", .argv = {"echo", "data-${local_rank}/${local_rank}"}};
-
-TEST(FindProgram, ANameWithASlashIsItself) {
-  EXPECT_EQ(FindProgram("/bin/sh", Environment({})).value(), "/bin/sh");
-}
-
-TEST(FindProgram, ANameIsSearchedBesideTheExecutableThenInPath) {
-  EXPECT_EQ(FindProgram("worker_spec_test", Environment({{"PATH", "/nowhere"}})).value().filename(),
-            "worker_spec_test");
-  EXPECT_EQ(FindProgram("sh", Environment({{"PATH", "/nowhere:/bin"}})).value(), "/bin/sh");
-}
-
-// The user must be able to see why the program was not found.
-TEST(FindProgram, TheErrorNamesWhatWasSearched) {
-  const auto found = FindProgram("no-such-program", Environment({{"PATH", "/nowhere"}}));
-  ASSERT_FALSE(found);
-  EXPECT_THAT(found.error().message, HasSubstr("'no-such-program' was not found in "));
-  EXPECT_THAT(found.error().message, HasSubstr("PATH (/nowhere)"));
-}
-
-TEST(FindCommand, ProgramsAreExecutedAsTheyAre) {
-  const auto command = FindCommand({.program = "/bin/sh", .args = {"-c", "true"}}, Environment({}));
-  EXPECT_EQ(command.value().file, "/bin/sh");
-  EXPECT_THAT(command.value().argv, ElementsAre("/bin/sh", "-c", "true"));
-}
 
 TEST(FindCommand, ModulesRunWithUnbufferedPython) {
   const auto command = FindCommand({.program = "pkg.train", .args = {"--lr=1"}, .module = true},
                                    Environment({{"PYTHON_EXEC", "/bin/sh"}}));
   EXPECT_EQ(command.value().file, "/bin/sh");
   EXPECT_THAT(command.value().argv, ElementsAre("/bin/sh", "-u", "-m", "pkg.train", "--lr=1"));
-}
-
-TEST(FindCommand, AMissingScriptIsSaidBeforePythonSaysIt) {
-  const auto command = FindCommand({.program = "/nowhere/train.py"}, Environment({}));
-  ASSERT_FALSE(command);
-  EXPECT_EQ(command.error().message,
-            "cannot read the script '/nowhere/train.py': No such file or directory");
-}
-
-TEST(FindCommand, AModuleWithoutPythonIsRefused) {
-  EXPECT_FALSE(FindCommand({.program = "a", .module = true, .no_python = true}, Environment({})));
-}
-
-TEST(MakeWorkerSpec, TheContractLiesOverTheAgentsEnvironment) {
-  const WorkerSpec spec = MakeWorkerSpec(kCommand, {.rank = 5, .local_rank = 1, .world_size = 8},
-                                         {{"RANK", "99"}, {"HOME", "/a/b"}}, {});
-  EXPECT_EQ(spec.environment.at("RANK"), "5");
-  EXPECT_EQ(spec.environment.at("HOME"), "/a/b");
-  EXPECT_EQ(spec.local_rank, 1U);
 }
 
 TEST(MakeWorkerSpec, TheMacroIsReplacedEverywhereInTheArguments) {
@@ -83,19 +39,6 @@ TEST(MakeWorkerSpec, RedirectsAndTeesFollowTorchrun) {
   const WorkerSpec second = MakeWorkerSpec(kCommand, {.local_rank = 1}, {}, request);
   EXPECT_EQ(second.err.file, "/logs/1/stderr.log");
   EXPECT_FALSE(second.err.console);  // Filtered, but its file is written.
-}
-
-TEST(MakeWorkerSpec, ACopyOfAllOutputLeavesTheConsoleAsItIs) {
-  OutputRequest request{.directory = "/logs", .copy = true};
-  const WorkerSpec copied = MakeWorkerSpec(kCommand, {.local_rank = 1}, {}, request);
-  EXPECT_EQ(copied.out.file, "/logs/1/stdout.log");
-  EXPECT_EQ(copied.err.file, "/logs/1/stderr.log");
-  for (const StreamPlan& plan : {copied.out, copied.err}) {
-    EXPECT_TRUE(plan.copied && plan.console);
-    EXPECT_EQ(plan.prefix, "");
-  }
-  request.directory = "/dev/null";
-  EXPECT_EQ(MakeWorkerSpec(kCommand, {}, {}, request).out.file, "");
 }
 
 TEST(MakeWorkerSpec, WithoutADirectoryThereAreNoFiles) {
