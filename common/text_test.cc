@@ -18,16 +18,6 @@ TEST(Text, ANumberIsTheWholeText) {
   }
 }
 
-TEST(Text, ATimeHasOneOfManyForms) {
-  EXPECT_EQ(DurationOf("30"), Duration(30'000));
-  EXPECT_EQ(DurationOf("1h30m"), Duration(5'400'000));
-  EXPECT_EQ(DurationOf("01:30:00"), Duration(5'400'000));
-  EXPECT_EQ(DurationOf("0.00001"), Duration(1));  // 0 is "never" to many flags.
-  for (const char* const none : {"", "soon", "-1", "nan", "5 m", "30m1h", "1:30", "1e10"}) {
-    EXPECT_FALSE(DurationOf(none)) << none;
-  }
-}
-
 TEST(Text, RangesNameNumbersThatFollowEachOther) {
   EXPECT_EQ(RangesOf(std::vector<int>{}, ","), "");
   EXPECT_EQ(RangesOf(std::set<int>{7, 0, 1, 2, 4, 5}, ","), "0-2,4-5,7");

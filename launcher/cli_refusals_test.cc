@@ -145,12 +145,6 @@ TEST(CommandLine, FlagsOfHostsAreRefusedWithoutHosts) {
   EXPECT_TRUE(Launch({"p"}, {{"DDPRUN_COPY", "1"}, {"DDPRUN_LAUNCH_AGENT", "ssh"}}).hosts.empty());
 }
 
-// Its launch would try for ever.
-TEST(CommandLine, APoolWithoutATokenIsRefused) {
-  EXPECT_EQ(Refusal({"--pool=n0", "--insecure", "p"}),
-            "--pool and --insecure exclude each other: a pool has a token");
-}
-
 TEST(Flags, RefuseWhatIsNotOfTheirForm) {
   for (const FlagRow& row : FlagTable()) {
     const bool words = std::ranges::count(row.form, '|') + 1 == std::ssize(row.choices);

@@ -445,19 +445,6 @@ TEST(CommandLine, RunIsALaunch) {
   EXPECT_EQ(config.workers, 2U);
 }
 
-TEST(CommandLine, AServerAloneMayHaveAStateDirectory) {
-  for (const std::string directory : {"", "runs"}) {
-    std::vector<std::string> args = {"rendezvous", "--listen=[::1]:0"};
-    if (!directory.empty()) {
-      args.push_back("--state-dir=" + directory);
-    }
-    const Result<CommandLine> line = ParseCommandLine(args, Environment({}));
-    ASSERT_TRUE(line);
-    EXPECT_EQ(std::get<ServerConfig>(*line).listen, (Endpoint{"::1", 0}));
-    EXPECT_EQ(std::get<ServerConfig>(*line).state_dir, directory);
-  }
-}
-
 TEST(Secrets, AreKnownByTheirNames) {
   for (const char* name :
        {"DDPRUN_TOKEN", "token-file", "AWS_SECRET_ACCESS_KEY", "WANDB_API_KEY"}) {

@@ -67,18 +67,6 @@ TEST(Verbs, AValueOfASwitchIsRefusedInOurWords) {
       << parsed.error().message;
 }
 
-TEST(Verbs, DrainNamesOneNodeAndFlagsMayFollowIt) {
-  const auto parsed =
-      Parsed({"drain", "n1#0", "--endpoint=n0:1"}, {{"DDPRUN_TOKEN", "0123456789abcdef"}});
-  ASSERT_TRUE(parsed) << parsed.error().message;
-  const auto& command = std::get<ControlCommand>(*parsed);
-  EXPECT_EQ(command.verb, ControlVerb::kDrain);
-  EXPECT_EQ(command.node, "n1#0");
-  EXPECT_EQ(command.server.endpoint, "n0:1");
-  EXPECT_EQ(command.server.token, "0123456789abcdef");
-  EXPECT_EQ(std::get<ControlCommand>(*Parsed({"stop"})).verb, ControlVerb::kStop);
-}
-
 std::string Script(std::vector<std::string> args) {
   args.insert(args.begin(), "slurm-script");
   const auto parsed = Parsed(args);
