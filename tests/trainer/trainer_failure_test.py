@@ -33,14 +33,6 @@ class Failure(support.TrainerTest):
         self.assertIn(root, line)
         self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
 
-    def test_checkpoints_of_another_training(self):
-        short = ["--epochs=1", "--limit-train=640"]
-        self.run_alone(short)
-        kept = self.directories()
-        worker = self.run_alone(short + ["--model=linear"], expect=2)
-        self.assertIn("mlp", self.complaint(worker)[-1])
-        self.assertEqual(kept, self.directories())
-
     def test_must_resume_what_is_not_there(self):
         workers = self.run_world(["--resume=must"], ranks=2, expect=2)
         self.assertIn("there is no checkpoint in", self.complaint(workers[0])[-1])

@@ -61,13 +61,6 @@ class CheckpointStoreTest : public testing::Test {
   std::optional<CheckpointStore> store_;
 };
 
-TEST_F(CheckpointStoreTest, ANewDirectoryIsAFreshStart) {
-  const Result<LoadOutcome> outcome = store_->Load();
-  ASSERT_TRUE(outcome);
-  EXPECT_FALSE(outcome->checkpoint);
-  EXPECT_THAT(outcome->warnings, IsEmpty());
-}
-
 TEST_F(CheckpointStoreTest, GivesBackWhatWasSaved) {
   Save(100);
   const CheckpointRef ref = Save(200);
@@ -299,27 +292,6 @@ class RealCheckpointTest : public testing::Test {
   ScratchDirectory scratch_;
   CheckpointConfig config_;
 };
-
-TEST_F(RealCheckpointTest, SavesPrunesAndLoadsOnARealDisk) {
-  CheckpointStore store(RealFileSystem(), config_);
-  ASSERT_TRUE(store.Claim(World("a", 1)));
-  ASSERT_FALSE(store.Load()->checkpoint);
-  for (std::uint64_t step = 1; step <= 5; ++step) {
-    const Result<SaveReport> report = store.Save(SnapshotAt(step));
-    ASSERT_TRUE(report) << report.error().message;
-    EXPECT_THAT(report->warnings, IsEmpty());
-  }
-  ASSERT_TRUE(store.Close());
-  int checkpoints = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(config_.directory)) {
-    EXPECT_THAT(entry.path().filename().native(), Not(testing::StartsWith(".")));
-    checkpoints += IsCheckpointName(entry.path().filename().native()) ? 1 : 0;
-  }
-  EXPECT_EQ(checkpoints, 3);
-  CheckpointStore next(RealFileSystem(), config_);
-  ASSERT_TRUE(next.Claim(World("b", 1))) << "closed: another run may continue";
-  ExpectSame(next.Load()->checkpoint->snapshot, SnapshotAt(5));
-}
 
 TEST_F(RealCheckpointTest, AnotherRunIsRefusedWhileTheFirstLivesAndNotAfter) {
   std::optional<CheckpointStore> first(std::in_place, RealFileSystem(), config_);
