@@ -7,14 +7,6 @@
 namespace ddprun {
 namespace {
 
-TEST_F(Agent, IntroducesItselfAtOnce) {
-  const SendReport* const send = Find<SendReport>();
-  ASSERT_TRUE(send);
-  EXPECT_EQ(send->report.sequence, 1u);
-  EXPECT_EQ(send->report.hosting, Hosting::kNothing);
-  EXPECT_FALSE(send->report.echo);
-}
-
 TEST_F(RunningAgent, RunsWhatItHasNotPromisedAway) {
   EXPECT_TRUE(Did<Spawn>());
   EXPECT_EQ(Find<SendReport>()->report.hosting, Hosting::kWorkers);
