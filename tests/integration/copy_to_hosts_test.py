@@ -136,7 +136,3 @@ for kept in {self.path("home")}/.cache/ddprun/copies/*; do cp -n {self.path("awa
             with open(self.path("own/large.py"), "w") as large:
                 large.truncate(256 * 2**20 + 1)
             self.assertIn(why.format(self.path("own", program)), self.launch_copied(program=program, expect=2).err())
-
-    def test_without_hosts(self):
-        self.assertIn("--copy needs --hosts or --hostfile",
-                      self.ask("--copy", "true", expect=2).err())

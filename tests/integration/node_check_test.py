@@ -73,12 +73,6 @@ class OneNode(Asks):
         self.assertEqual(len(run.workers()), 1)
         self.assertEqual(run.err(), "")
 
-    # There is no other node to wait for.
-    def test_one_that_is_refused_ends_the_run(self):
-        run = self.run_ddprun("--node-check=echo no disk; false", FAKE_WORKER, HELLO, expect=69)
-        self.assertIn("this run's only node is refused by its node check: no disk", run.err())
-        self.assertEqual(run.out(), "")
-
     def refused(self, check, *flags):
         return self.run_ddprun(f"--node-check={check}", *flags, FAKE_WORKER, HELLO, expect=69).err()
 
