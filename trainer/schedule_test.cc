@@ -37,10 +37,5 @@ TEST(Schedule, CosineFallsToZeroAtTheEndAndStaysThere) {
       5.0 / 9);
 }
 
-TEST(Schedule, KnowsItsNames) {
-  EXPECT_EQ(ParseSchedule("cosine"), ScheduleKind::kCosine);
-  EXPECT_FALSE(ParseSchedule("linear"));
-}
-
 }  // namespace
 }  // namespace ddprun

@@ -117,13 +117,5 @@ TEST(SnapshotCopier, UsesTheMemoryOfASpentSnapshotOfTheSameLayoutOnly) {
   EXPECT_EQ(copies[2].model[0].bytes, Bytes("aaaaaaa"));
 }
 
-TEST(SnapshotCopier, CopyNowIsTheSame) {
-  const Training training;
-  const Snapshot copy = CopyNow(training.View(), StateOf(9));
-  EXPECT_EQ(copy.state.step, 9u);
-  EXPECT_EQ(std::string_view(copy.model[0].bytes), training.weight);
-  EXPECT_EQ(std::string_view(copy.optimizer[0].bytes), "a");
-}
-
 }  // namespace
 }  // namespace ddprun
