@@ -96,11 +96,6 @@ TEST(StoreParser, FirstMustBeValidateWithItsMagic) {
   EXPECT_EQ(wire::Validate(), std::string("\0\xce\xf7\x85\x3c", 5));  // As torch's clients say.
 }
 
-TEST(StoreParser, RefusesUnknownOps) {
-  EXPECT_EQ(ParseOne(wire::Op(19)), "bad: unknown operation 19");
-  EXPECT_EQ(ParseOne(wire::Op(255)), "bad: unknown operation 255");
-}
-
 // Judged by the announced length: nothing is kept for what will be refused.
 TEST(StoreParser, LimitsOfTorchsServer) {
   const auto length = [](std::uint64_t n) { return wire::Raw(n); };

@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include <limits>
-
 #include "common/overload.h"
 
 namespace ddprun {
@@ -65,52 +63,6 @@ class StoreTableTest : public testing::Test {
   StoreTable table_{kPlenty};
 };
 
-TEST_F(StoreTableTest, SetGetDeleteAndCount) {
-  EXPECT_EQ(Get("a"), "9:[]");
-  EXPECT_EQ(Set("a", "1"), "");
-  EXPECT_EQ(Set("a", "2"), "");
-  EXPECT_EQ(Get("a"), "9:[2]");
-  EXPECT_EQ(Set("b", ""), "");
-  EXPECT_EQ(Do(1, {StoreOp::kGetNumKeys}), "1:2");
-  EXPECT_EQ(Do(1, {StoreOp::kListKeys}), "1:{/a/b}");
-  EXPECT_EQ(Do(1, {StoreOp::kCheck, {"a", "b"}}), "1:0");
-  EXPECT_EQ(Do(1, {StoreOp::kCheck, {"a", "c"}}), "1:1");
-  EXPECT_EQ(Do(1, {StoreOp::kCheck}), "1:0");
-  EXPECT_EQ(Do(1, {StoreOp::kDeleteKey, {"a"}}), "1:1");
-  EXPECT_EQ(Do(1, {StoreOp::kDeleteKey, {"a"}}), "1:0");
-  EXPECT_EQ(Do(1, {StoreOp::kGetNumKeys}), "1:1");
-  EXPECT_EQ(Do(1, {StoreOp::kPing, {}, {}, 0xFFFFFFFF}), "1:4294967295");
-}
-
-TEST_F(StoreTableTest, CompareSetCases) {
-  const auto compare_set = [&](std::string expected, std::string desired) {
-    return Do(1, {StoreOp::kCompareSet, {"k"}, {std::move(expected), std::move(desired)}});
-  };
-  EXPECT_EQ(compare_set("x", "y"), "1:[x]");  // Missing: what was expected comes back.
-  EXPECT_EQ(Do(1, {StoreOp::kCheck, {"k"}}), "1:1");
-  EXPECT_EQ(compare_set("", "y"), "1:[y]");
-  EXPECT_EQ(compare_set("", "z"), "1:[y]");
-  EXPECT_EQ(compare_set("q", "z"), "1:[y]");
-  EXPECT_EQ(compare_set("y", "z"), "1:[z]");
-  EXPECT_EQ(Get("k"), "9:[z]");
-}
-
-TEST_F(StoreTableTest, AddCountsInDecimalText) {
-  const auto add = [&](std::int64_t delta) { return Do(1, {StoreOp::kAdd, {"n"}, {}, delta}); };
-  EXPECT_EQ(add(5), "1:5");
-  EXPECT_EQ(add(-7), "1:-2");
-  EXPECT_EQ(Get("n"), "9:[-2]");
-  Set("n", " 12x");  // As std::stoll reads it in torch's server.
-  EXPECT_EQ(add(1), "1:13");
-  Set("n", std::to_string(std::numeric_limits<std::int64_t>::max()));
-  EXPECT_EQ(add(1), "1:-9223372036854775808");
-  for (const std::string bad : {"", "x1", "99999999999999999999"}) {
-    Set("n", bad);
-    EXPECT_EQ(add(1).substr(0, 8), "refused:") << bad;
-    EXPECT_EQ(Get("n"), "9:[" + bad + "]");
-  }
-}
-
 TEST_F(StoreTableTest, AppendGrowsAndDoesNotChangeRepliesUnderWay) {
   EXPECT_EQ(Do(1, {StoreOp::kAppend, {"a"}, {"x"}}), "");
   std::vector<StoreAnswer> under_way;
@@ -168,19 +120,6 @@ TEST_F(StoreTableTest, CancelWaitIsAlwaysAnswered) {
   EXPECT_EQ(table_.waiters(), 0u);
 }
 
-TEST_F(StoreTableTest, QueueIsFirstInFirstOut) {
-  EXPECT_EQ(Do(1, {StoreOp::kQueuePop, {"q"}}), "1:0[]");
-  Push("q", "a");
-  Push("q", "b");
-  EXPECT_EQ(Do(1, {StoreOp::kQueueLen, {"q"}}), "1:2");
-  EXPECT_EQ(Do(1, {StoreOp::kCheck, {"q"}}), "1:0");
-  EXPECT_EQ(Do(1, {StoreOp::kGetNumKeys}), "1:0");
-  EXPECT_EQ(Do(1, {StoreOp::kQueuePop, {"q"}}), "1:2[a]");
-  EXPECT_EQ(Do(1, {StoreOp::kQueuePop, {"q"}}), "1:1[b]");
-  EXPECT_EQ(Do(1, {StoreOp::kCheck, {"q"}}), "1:1");
-  EXPECT_EQ(table_.bytes(), 0u);
-}
-
 // The second one would find the queue empty and fail.
 TEST_F(StoreTableTest, APushWakesOneWaiterInOrder) {
   Do(2, {StoreOp::kWait, {"q"}});
@@ -199,19 +138,6 @@ TEST_F(StoreTableTest, AnOfferedValueIsPassedOn) {
   EXPECT_EQ(Do(2, {StoreOp::kQueuePop, {"q"}}), "2:1[a]");
   Do(3, {StoreOp::kWait, {"q"}});
   EXPECT_EQ(Gone(2), "");
-}
-
-TEST_F(StoreTableTest, BarrierCountsInAnOrdinaryKey) {
-  EXPECT_EQ(Do(1, {StoreOp::kBarrier, {"b"}, {}, 3}), "");
-  EXPECT_EQ(Get("b"), "9:[1]");
-  EXPECT_EQ(Do(2, {StoreOp::kBarrier, {"b"}, {}, 3}), "");
-  EXPECT_EQ(Do(3, {StoreOp::kBarrier, {"b"}, {}, 3}), "1:0 2:0 3:0");
-  EXPECT_EQ(Do(4, {StoreOp::kBarrier, {"b"}, {}, 3}), "4:0");  // As torch: it stays open.
-  EXPECT_EQ(Do(1, {StoreOp::kBarrier, {"c"}, {}, 2}), "");
-  EXPECT_EQ(Do(1, {StoreOp::kCancelWait}), "1:1");
-  EXPECT_EQ(Get("c"), "9:[1]");
-  Set("d", "text");
-  EXPECT_EQ(Do(1, {StoreOp::kBarrier, {"d"}, {}, 2}).substr(0, 8), "refused:");
 }
 
 TEST_F(StoreTableTest, ForgottenClientsWaitNoLonger) {

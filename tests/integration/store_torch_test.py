@@ -199,6 +199,8 @@ class SameBytesTest(unittest.TestCase):
             expected = theirs.ask(request)
             self.assertEqual(expected[1], "closed", request[:60])
             self.assertEqual(ours.ask(request), expected, request[:60])
+            ours, theirs = self.both()  # What is left of it.
+            self.assertEqual(ours.ask(b"\x03" + text(b"/t")), theirs.ask(b"\x03" + text(b"/t")), request[:60])
 
     def test_two_connections_in_random_order(self):
         """Waits, queues and barriers across connections; replies are compared as they come."""
