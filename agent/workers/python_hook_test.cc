@@ -190,36 +190,6 @@ TEST(AddPythonHook, ArgumentsThatAreNoTextAreReplaced) {
   EXPECT_EQ(told["arguments"][1], "\xef\xbf\xbd\n\"");
 }
 
-// The user's own variable stays where it is: it alone is there once the first one is taken back.
-TEST(AddWatchHook, TheHookIsAVariableBeforeAllOthers) {
-  WorkerSpec worker = Worker({"python3", "a.py"});
-  worker.environment["PYTHONPATH"] = "/mine";
-  AddWatchHook(worker);
-  ASSERT_EQ(worker.kept.size(), 1u);
-  const std::string entry = "PYTHONPATH=/proc/self/fd/" + std::to_string(worker.kept[0]);
-  EXPECT_EQ(worker.first_variable, entry + ":/mine");
-  EXPECT_THAT(worker.environment, ElementsAre(std::pair("PYTHONPATH", "/mine")));
-  worker.environment["PYTHONPATH"] = "";
-  AddWatchHook(worker);
-  EXPECT_EQ(worker.first_variable, entry);
-}
-
-TEST(AddWatchHook, AnInterpreterThatWouldNotLoadItIsLeftAlone) {
-  for (const auto& argv : std::vector<std::vector<std::string>>{{"python3", "-I", "a.py"},
-                                                                {"python3", "-uE", "a.py"},
-                                                                {"python3", "-S", "a.py"},
-                                                                {"sh", "a.sh"}}) {
-    WorkerSpec worker = Worker(argv);
-    AddWatchHook(worker);
-    EXPECT_EQ(worker.first_variable, "");
-    EXPECT_TRUE(worker.kept.empty());
-  }
-  WorkerSpec off = Worker({"python3", "a.py"});
-  off.environment["DDPRUN_WATCH"] = "0";
-  AddWatchHook(off);
-  EXPECT_EQ(off.first_variable, "");
-}
-
 TEST(AddPythonHook, ASafePathIsInTheWay) {
   WorkerSpec worker = Worker({"python3", "a.py"});
   worker.environment["PYTHONSAFEPATH"] = "1";
