@@ -30,6 +30,8 @@ TEST(Describe, AFailureEndsWithThePythonExceptionThatIsKnown) {
   const std::string who = "rank 5 (local rank 1, host h) ended with exit code 1";
   failure.last_lines = "  File \"x.py\", line 3\nValueError: bad\n[W123] a warning of torch's\n\n";
   EXPECT_EQ(Describe(failure), who + ": ValueError: bad");
+  failure.last_lines = "[rank5]:   File \"x.py\", line 3\n[rank5]: ValueError: bad\n";
+  EXPECT_EQ(Describe(failure), who + ": ValueError: bad");
   failure.last_lines = "a.b.MyException";
   EXPECT_EQ(Describe(failure), who + ": a.b.MyException");
   failure.details.message = "torch.OutOfMemoryError: CUDA\nmore";  // @record's.

@@ -46,18 +46,25 @@ int ExitCodeOf(const WorkerFailure& root) {
                                                                            : ShellCode(root.status);
 }
 
-// Whether its record says, in the words of Gloo, NCCL or c10d, that a peer's connection was lost.
-// Then it is the consequence of the peer's end, which may be noticed later than the record is made.
-bool SaysPeerWasLost(const WorkerFailure& failure) {
-  const std::string& message = failure.details.message;
-  const auto has_any = [&](std::initializer_list<std::string_view> words) {
-    return std::any_of(words.begin(), words.end(), [&](std::string_view one) {
-      return message.find(one) != std::string::npos;
-    });
-  };
-  if (!failure.recorded) {
-    return false;
+// Of the error with which it failed: its record, else the end of its stderr from the last traceback
+// on.
+std::string_view ErrorText(const WorkerFailure& failure) {
+  if (failure.recorded) {
+    return failure.details.message;
   }
+  const std::string_view lines = failure.last_lines;
+  const std::size_t begin = lines.rfind("Traceback (most recent call last)");
+  return begin == lines.npos ? lines : lines.substr(begin);
+}
+
+// Whether its error says, in the words of Gloo, NCCL or c10d, that a peer's connection was lost.
+// Then it is the consequence of the peer's end, which may be noticed later than the error is made.
+bool SaysPeerWasLost(const WorkerFailure& failure) {
+  const std::string_view message = ErrorText(failure);
+  const auto has_any = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view one) { return message.find(one) != message.npos; });
+  };
   return has_any({"Connection closed by peer", "remote process exited", "got 0 bytes"}) ||
          (has_any({"Connection reset by peer", "Broken pipe"}) &&
           has_any({"gloo", "NCCL", "DistNetworkError", "DistBackendError"}));
@@ -73,6 +80,12 @@ bool KilledBefore(const Evidence& e, const Evidence& first) {
   }
   const bool follows = killed->signal == kSigAbort && first.failure.recorded && e.key == first.key;
   return e.when <= first.when + (follows ? kAbortNoticed : kEndNoticed);
+}
+
+// Whether it was stopped while it ended because of an error of its own: what runs at its exit may
+// take longer than the peers take to notice.
+bool WasStoppedAfterItsError(const Evidence& e) {
+  return IsCollateral(e.failure) && !ExceptionOf(e.failure).empty() && !SaysPeerWasLost(e.failure);
 }
 
 // The worker that was found lagging, with the way in which it ended once it was killed.
@@ -219,7 +232,14 @@ std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence) {
   const auto lost = std::find_if(first, sorted.end(), [&](const Evidence& e) {
     return own(e) && !SaysPeerWasLost(e.failure) && e.when <= first->when + kEndNoticed;
   });
-  first = SaysPeerWasLost(first->failure) && lost != sorted.end() ? lost : first;
+  if (SaysPeerWasLost(first->failure)) {
+    const auto failed = std::find_if(sorted.begin(), sorted.end(), WasStoppedAfterItsError);
+    if (lost == sorted.end() && failed != sorted.end()) {
+      failed->failure.recorded = true;
+      return failed->failure;
+    }
+    first = lost != sorted.end() ? lost : first;
+  }
   const auto killed =
       std::find_if(first, sorted.end(), [&](const Evidence& e) { return KilledBefore(e, *first); });
   return killed == sorted.end() ? first->failure : killed->failure;

@@ -101,8 +101,9 @@ void NoteStart(Budget& budget, Time now);
 // A member of the current world reports the steps and collectives of its workers.
 void NoteProgress(Budget& budget, const NodeReport& report);
 
-// The first failure by time that is not collateral. If it recorded that a peer's connection was
-// lost, another failure within a second is the cause instead. A death by signal within a second has
+// The first failure by time that is not collateral. If its error says that a peer's connection was
+// lost, another failure within a second is the cause instead, else a worker that was stopped while
+// it ended because of an exception. A death by signal within a second has
 // priority, since peers of a killed worker often end first. But a worker that aborts after another
 // one of its node has recorded an error mostly does so because of that error, so it has 0.1 s only.
 // If all failures are collateral: the first one.

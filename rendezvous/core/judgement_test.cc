@@ -1,8 +1,10 @@
 #include "rendezvous/core/judgement.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "rendezvous/core/testing/scenario.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
@@ -62,7 +64,7 @@ TEST(Judgement, TheWorkerThatRecordedItsErrorFirstIsTheRootThoughStopped) {
   EXPECT_EQ(RootCause({peer, recorded})->rank, 1u);
   const Judgement judgement = Judge(Because({recorded, peer}), 0, 0);
   EXPECT_EQ(judgement.outcome->exit_code, 1);  // Not 143: the signal was ours.
-  EXPECT_NE(judgement.outcome->text.find("recorded an error"), std::string::npos);
+  EXPECT_NE(judgement.outcome->text.find("had failed, and was stopped"), std::string::npos);
 }
 
 TEST(Judgement, ADeathBySignalBeforeARecordIsTheRoot) {
@@ -113,6 +115,25 @@ TEST(Judgement, AWorkerThatRecordedThatAPeerWasLostIsNotTheRoot) {
   EXPECT_EQ(RootCause({pipe, From("n0", 1, Exited{3}, At(2'030ms))})->rank, 0u);
   EXPECT_EQ(RootCause({pipe, too})->rank, 0u);
   EXPECT_EQ(RootCause({lost, too, From("n0", 1, Exited{3}, At(2'030ms))})->rank, 1u);
+}
+
+TEST(Judgement, AWorkerIsNotTheRootIfItsLastLinesSayThatAPeerWasLost) {
+  Evidence lost = From("n0", 0, Exited{1}, At(2s));
+  lost.failure.last_lines =
+      "[rank0]: Traceback (most recent call last):\n[rank0]: RuntimeError: Connection closed by "
+      "peer\n";
+  Evidence slow = Stopped(From("n0", 1, Killed{15}, At(5s)));
+  EXPECT_EQ(RootCause({lost, slow})->rank, 0u);
+  slow.failure.last_lines = "[rank1]: ValueError: bad sample\n";
+  const auto root = RootCause({lost, slow});
+  EXPECT_EQ(root->rank, 1u);
+  EXPECT_THAT(Describe(*root),
+              testing::EndsWith("was stopped before it had ended: ValueError: bad sample"));
+  Evidence other = Stopped(From("n0", 2, Killed{15}, At(4s)));
+  other.failure.last_lines = lost.failure.last_lines;
+  EXPECT_EQ(RootCause({lost, other, slow})->rank, 1u);
+  lost.failure.last_lines += "Traceback (most recent call last):\nKeyError: 'x'\n";
+  EXPECT_EQ(RootCause({lost, slow})->rank, 0u);
 }
 
 TEST(Judgement, AllCollateralHasTheFirstAsRoot) {

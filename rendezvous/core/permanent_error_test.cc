@@ -26,6 +26,10 @@ TEST(PermanentErrorTest, APythonErrorThatEndsTheProgram) {
   EXPECT_EQ(Of(1, "NameError: name 'x' is not defined"), "NameError: name 'x' is not defined");
   EXPECT_EQ(Of(1, "ImportError: libcudart.so.12: cannot open\n[W1127 c10d] was not called\n\n"),
             "ImportError: libcudart.so.12: cannot open");
+  EXPECT_EQ(Of(1,
+               "[rank1]: Traceback (most recent call last):\n[rank1]:   File \"w.py\", line 9\n"
+               "[rank1]: NameError: name 'x' is not defined\n[rank1]:[W1127 c10d] a warning\n"),
+            "NameError: name 'x' is not defined");
   EXPECT_EQ(Of(1, "/usr/bin/python3: No module named gone\n"),
             "/usr/bin/python3: No module named gone");
 }

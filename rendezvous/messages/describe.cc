@@ -24,17 +24,16 @@ std::string FlagOf(const SpecField<T>& field, const RunSpec& spec) {
   }
 }
 
-// ": ValueError: bad"; empty: the program's last words are no exception of Python's.
-std::string Exception(const WorkerFailure& failure) {
-  constexpr std::size_t kMostOfException = 200;
-  const std::string& message = failure.details.message;  // Of @record.
-  const std::string_view line = message.empty()
-                                    ? LastLineOf(failure.last_lines)
-                                    : std::string_view(message).substr(0, message.find('\n'));
-  const std::string_view type = line.substr(0, line.find(':'));
-  const bool named =
-      type.find(' ') == type.npos && (type.ends_with("Error") || type.ends_with("Exception"));
-  return named ? ": " + std::string(line.substr(0, kMostOfException)) : "";
+// "[rank1]: ValueError: bad" without the rank: the lines of an exception begin so once there is a
+// process group (_distributed_excepthook in torch/distributed/distributed_c10d.py).
+std::string_view WithoutRank(std::string_view line) {
+  constexpr std::string_view kBegin = "[rank";
+  const std::size_t end = line.find("]: ");
+  if (!line.starts_with(kBegin) || end == line.npos) {
+    return line;
+  }
+  const std::string_view rank = line.substr(kBegin.size(), end - kBegin.size());
+  return rank.find_first_not_of("0123456789") == rank.npos ? line.substr(end + 3) : line;
 }
 
 }  // namespace
@@ -47,13 +46,25 @@ std::string_view LastLineOf(std::string_view text) {
   while (!text.empty()) {
     const std::size_t end = text.find_last_of('\n');
     const std::string_view line =
-        Trimmed(end == std::string_view::npos ? text : text.substr(end + 1));
+        WithoutRank(Trimmed(end == std::string_view::npos ? text : text.substr(end + 1)));
     if (!line.empty() && line.front() != '[') {
       return line;
     }
     text = end == std::string_view::npos ? std::string_view() : text.substr(0, end);
   }
   return {};
+}
+
+std::string ExceptionOf(const WorkerFailure& failure) {
+  constexpr std::size_t kMostOfException = 200;
+  const std::string& message = failure.details.message;  // Of @record.
+  const std::string_view line = message.empty()
+                                    ? LastLineOf(failure.last_lines)
+                                    : std::string_view(message).substr(0, message.find('\n'));
+  const std::string_view type = line.substr(0, line.find(':'));
+  const bool named =
+      type.find(' ') == type.npos && (type.ends_with("Error") || type.ends_with("Exception"));
+  return named ? std::string(line.substr(0, kMostOfException)) : "";
 }
 
 std::string CountOf(std::uint32_t count, const std::string& one) {
@@ -72,14 +83,15 @@ std::string Describe(const WorkerFailure& failure) {
     return "the workers hang: " + failure.hang;
   }
   const bool killed = std::holds_alternative<Killed>(failure.status);
-  const std::string why = failure.details.message == kMemoryRanOut ? ": memory ran out"
-                          : killed                                 ? ""
-                                                                   : Exception(failure);
+  const bool failed_first = failure.recorded && failure.stopped_by_us;
+  std::string why = failure.details.message == kMemoryRanOut ? "memory ran out"
+                    : killed && !failed_first                ? ""
+                                                             : ExceptionOf(failure);
+  why.insert(0, why.empty() ? "" : ": ");
   return "rank " + std::to_string(failure.rank) + " (" + where + ") " +
          (!failure.hang.empty() ? "hung: " + failure.hang
-          : failure.recorded && failure.stopped_by_us
-              ? "recorded an error, and was stopped before it had ended"
-              : (killed ? "was " : "ended with ") + Describe(failure.status) + why);
+          : failed_first        ? "had failed, and was stopped before it had ended" + why
+                         : (killed ? "was " : "ended with ") + Describe(failure.status) + why);
 }
 
 namespace {

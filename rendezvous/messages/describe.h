@@ -19,8 +19,12 @@ inline constexpr const char* kUnnamedRun = "none";
 std::string NameOf(const RunId& run_id);
 
 // The last line of what a program wrote to stderr: of a traceback, its exception. Lines in brackets
-// are torch's own warnings, which follow a traceback.
+// are torch's own warnings, which follow a traceback. Without the rank that torch writes before.
 std::string_view LastLineOf(std::string_view text);
+
+// "ValueError: bad", cut where it is long: from its record, else the last line of its stderr.
+// Empty: that is no exception of Python's.
+std::string ExceptionOf(const WorkerFailure& failure);
 
 // "rank 1 (local rank 1, pid 77, host n0) ended with exit code 1: ValueError: bad"
 std::string Describe(const WorkerFailure& failure);

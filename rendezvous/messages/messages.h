@@ -86,8 +86,8 @@ enum class StopCause {
 // Planned stops give workers the shutdown timeout, so that checkpoints finish.
 bool IsPlanned(StopCause cause);
 
-// The details of a failed worker, for people. Nothing is decided by them, but whether they speak of
-// a lost peer. Nothing is decided by it, but which workers speak of a lost peer.
+// The details of a failed worker, for people. They decide only which worker is named as the cause
+// (rendezvous/core/judgement.h), and whether it failed with the same error again.
 struct FailureDetails {
   std::int64_t unix_ms = 0;  // When it failed, by its node's wall clock; 0: unknown.
   std::string error_file;    // Its path on that node; empty: none, or none that stays.
