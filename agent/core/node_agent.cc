@@ -153,7 +153,7 @@ void OnReplied(AgentStepContext& step, const Replied& replied) {
     step.Tell(NoticeLevel::kInfo,
               "the rendezvous at " + step.config.server + " is reachable again");
   }
-  state.outage_told = false;
+  state.outage_told.reset();
   state.heard = step.now;
   state.answered = state.sent;  // Not now: the server counts from before it answered (fencing.h).
   state.ever_heard = true;
@@ -191,9 +191,10 @@ void OnCallFailed(AgentStepContext& step, const CallFailed& failed) {
   state.backoff = std::clamp(state.backoff * 2, kFirstBackoff, last);
   state.retry_at = step.now + state.backoff;
   state.last_error = failed.text;
-  if (state.phase != AgentPhase::kDone && !state.outage_told &&
+  // Once more when the workers have ended: from then on there is a limit.
+  if (state.phase != AgentPhase::kDone && state.outage_told != HasWorkers(state) &&
       step.now >= state.heard + state.poll_period) {
-    state.outage_told = true;
+    state.outage_told = HasWorkers(state);
     const std::string what = OutageInWords(state, step.config);
     const std::string& who = step.config.successor;
     step.Tell(NoticeLevel::kWarning,

@@ -162,7 +162,7 @@ struct AgentState : NodeStanding {
   Time answered;        // When the newest answered call was sent.
   bool fenced = false;  // The workers are being killed: no server answered for too long.
   bool ever_heard = false;
-  bool outage_told = false;
+  std::optional<bool> outage_told;  // Whether there were workers when it was.
   std::optional<Time> retry_at;
   Duration backoff{0};
   std::string last_error;
