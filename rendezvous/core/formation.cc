@@ -49,6 +49,23 @@ bool ComesBefore(const Candidate* a, const Candidate* b) {
   return a->second.joined < b->second.joined;
 }
 
+// Sorted ones. Nodes without a rank take the places that the ranks of the others leave free.
+std::vector<NodeKey> InPlaces(const std::vector<const Candidate*>& sorted) {
+  const auto rank = [](const Candidate* candidate) { return candidate->second.report.node_rank; };
+  const auto end_of_ranked =
+      std::find_if(sorted.begin(), sorted.end(), [&](const Candidate* c) { return !rank(c); });
+  std::vector<NodeKey> keys;
+  auto ranked = sorted.begin();
+  auto unranked = end_of_ranked;
+  while (keys.size() < sorted.size()) {
+    const bool free =
+        ranked == end_of_ranked || (unranked != sorted.end() && *rank(*ranked) > keys.size());
+    auto& next = free ? unranked : ranked;
+    keys.push_back((*next++)->first);
+  }
+  return keys;
+}
+
 // Keeps max_nodes: those of the last world first, then those that came first.
 void LeaveOut(const Roster& roster, std::vector<const Candidate*>& chosen) {
   std::set<NodeId> last_world;
@@ -144,10 +161,7 @@ std::vector<NodeKey> ChooseMembers(const Roster& roster) {
   const bool explicit_ranks = std::any_of(
       chosen.begin(), chosen.end(),
       [](const Candidate* candidate) { return candidate->second.report.node_rank.has_value(); });
-  std::vector<NodeKey> keys;
-  for (const Candidate* candidate : chosen) {
-    keys.push_back(candidate->first);
-  }
+  const std::vector<NodeKey> keys = InPlaces(chosen);
   return roster.world && !explicit_ranks ? KeepPlaces(*roster.world, keys) : keys;
 }
 

@@ -56,6 +56,21 @@ TEST(Formation, ExplicitNodeRanksComeFirst) {
   EXPECT_EQ(Names(*scenario.state.world), (Order{"b", "a"}));
 }
 
+TEST(Formation, NodesWithoutARankTakeTheFreePlaces) {
+  Scenario scenario;
+  const RunSpec spec{.min_nodes = 4, .max_nodes = 4};
+  Node a(scenario, "a", spec);
+  Node b(scenario, "b", spec);
+  Node c(scenario, "c", spec);
+  Node d(scenario, "d", spec);
+  a.report.node_rank = 3;
+  b.report.node_rank = 1;
+  for (Node* const node : {&a, &b, &c, &d}) {
+    node->Says(At(0s));
+  }
+  EXPECT_EQ(Names(*scenario.state.world), (Order{"c", "b", "d", "a"}));
+}
+
 TEST(Formation, RanksOfANodeAreContiguousAndRolesAreCounted) {
   Scenario scenario;
   const RunSpec spec{.min_nodes = 3, .max_nodes = 3};
