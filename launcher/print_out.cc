@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <csignal>
 #include <cstdio>
 #include <utility>
 
@@ -13,6 +14,7 @@
 namespace ddprun {
 
 int PrintOut(const std::string& text) {
+  ::signal(SIGPIPE, SIG_DFL);  // As of other tools: `ddprun logs RUN | head` ends without a word.
   const Result<void> written = WriteAll(STDOUT_FILENO, text, "standard output");
   if (!written) {
     std::fprintf(stderr, "ddprun: error: %s\n", written.error().message.c_str());
