@@ -8,7 +8,9 @@
 #include <cerrno>
 #include <filesystem>
 #include <functional>
+#include <iterator>
 #include <optional>
+#include <set>
 #include <string_view>
 #include <tuple>
 #include <utility>
@@ -116,6 +118,20 @@ std::vector<fs::path> RunDirectoriesIn(const fs::path& directory) {
   return paths;
 }
 
+// `<run id>_<unique>` of each node (launcher/run_directory.h). Runs of one name each have a server,
+// whose node keeps the events.
+bool AreOfOneRun(const std::vector<fs::path>& directories) {
+  std::set<std::string> runs;
+  std::size_t servers = 0;
+  for (const fs::path& directory : directories) {
+    const std::string name = directory.filename().native();
+    std::error_code none;
+    runs.insert(name.substr(0, name.rfind('_')));
+    servers += fs::exists(directory / "events.jsonl", none) ? 1 : 0;
+  }
+  return runs.size() == 1 && servers <= 1;
+}
+
 // "==> attempt_0/1/stderr.log", and its end.
 Result<std::string> EndOf(const fs::path& directory, const fs::path& file,
                           std::optional<std::uint32_t> lines) {
@@ -138,26 +154,23 @@ bool HasLogFiles(const std::string& directory) {
   return !LogsIn(directory).empty() || !RunDirectoriesIn(directory).empty();
 }
 
-Result<std::string> OneRunDirectory(const std::string& directory, const std::string& verb) {
+Result<std::vector<fs::path>> DirectoriesOfRun(const fs::path& directory) {
   constexpr std::size_t kMostNamed = 3;
   if (IsOfOneRun(directory)) {
-    return directory;
+    return std::vector{directory};
   }
   const std::vector<fs::path> runs = RunDirectoriesIn(directory);
-  if (runs.size() < 2) {
-    return runs.empty() ? directory : runs.front().native();
+  if (runs.empty() || AreOfOneRun(runs)) {
+    return runs.empty() ? std::vector{directory} : runs;
   }
   std::vector<std::string> names;
   for (std::size_t i = 0; i < std::min(runs.size(), kMostNamed); ++i) {
     names.push_back(runs[i].native());
   }
   return Error{ErrorKind::kInvalid,
-               "'" + directory + "' has " + std::to_string(runs.size()) +
+               "'" + directory.native() + "' has " + std::to_string(runs.size()) +
                    " run directories, the newest first: " + Joined(names, ", ") +
-                   (runs.size() > kMostNamed ? ", ..." : "") +
-                   (verb == "report" ? ". Name those of one run (each node has its own): ddprun "
-                                       "report DIR..."
-                                     : ". Name one: ddprun " + verb + " DIR")};
+                   (runs.size() > kMostNamed ? ", ..." : "") + ". Name one of them"};
 }
 
 int PrintLogFiles(const std::string& given, std::optional<std::uint32_t> lines) {
@@ -166,21 +179,24 @@ int PrintLogFiles(const std::string& given, std::optional<std::uint32_t> lines) 
     return PrintError("logs",
                       {ErrorKind::kInvalid, "'" + given + "' is not the directory of a run"});
   }
-  const Result<std::string> one = OneRunDirectory(given, "logs");
-  if (!one) {
-    return PrintError("logs", one.error());
+  const Result<std::vector<fs::path>> directories = DirectoriesOfRun(given);
+  if (!directories) {
+    return PrintError("logs", directories.error());
   }
-  const std::string& directory = *one;
-  const std::vector<fs::path> files = LogsIn(directory);
+  std::vector<fs::path> files;
+  for (const fs::path& directory : *directories) {
+    std::ranges::move(LogsIn(directory), std::back_inserter(files));
+  }
+  const fs::path below = directories->size() == 1 ? directories->front() : fs::path(given);
   if (files.empty()) {
     return PrintError("logs", {ErrorKind::kNotFound,
-                               "no workers' output in '" + directory +
+                               "no workers' output in '" + below.native() +
                                    "' (is it <log dir>/<run>_<...>?). To keep output in files, "
                                    "start the run with --log-dir=DIR"});
   }
   int code = 0;
   for (const fs::path& file : files) {
-    const Result<std::string> text = EndOf(directory, file, lines);
+    const Result<std::string> text = EndOf(below, file, lines);
     const int printed = PrintAnswer("logs", text);
     code = std::max(code, printed);
     if (text && printed != 0) {

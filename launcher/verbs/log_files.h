@@ -2,8 +2,10 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "common/result.h"
 
@@ -22,8 +24,9 @@ bool HasLogFiles(const std::string& directory);
 // 1: there are none; 2: it is no directory.
 int PrintLogFiles(const std::string& directory, std::optional<std::uint32_t> lines);
 
-// A --log-dir with one run directory stands for that one. kInvalid: it has several, of several runs
-// or of one run's nodes; the error names the newest. Any other directory stands for itself.
-Result<std::string> OneRunDirectory(const std::string& directory, const std::string& verb);
+// A --log-dir in which one run wrote stands for the directories of its nodes, the newest first.
+// kInvalid: several runs did; the error names the newest directories. Any other directory stands
+// for itself.
+Result<std::vector<std::filesystem::path>> DirectoriesOfRun(const std::filesystem::path& directory);
 
 }  // namespace ddprun

@@ -1,8 +1,11 @@
 #include "launcher/verbs/report.h"
 
+#include <algorithm>
 #include <chrono>
+#include <iterator>
 #include <optional>
 #include <utility>
+#include <vector>
 
 #include "common/files.h"
 #include "common/json.h"
@@ -19,6 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
+constexpr std::size_t kMostDirectories = 256;  // Each is open while they are packed.
 constexpr std::size_t kMostEventsRead = std::size_t{64} << 20;
 constexpr Duration kHelloPatience{1'000};
 
@@ -82,8 +86,13 @@ std::optional<RunStatus> AskServerOf(const KnownRun& known, ServerQuery query) {
 Result<KnownRun> Know(const ReportRequest& request) {
   KnownRun known;
   for (const std::string& given : request.directories) {
-    ASSIGN_OR_RETURN(std::string directory, OneRunDirectory(given, "report"));
-    known.directories.emplace_back(std::move(directory));
+    ASSIGN_OR_RETURN(std::vector<fs::path> found, DirectoriesOfRun(given));
+    std::ranges::move(found, std::back_inserter(known.directories));
+  }
+  if (known.directories.size() > kMostDirectories) {
+    return Invalid(
+        "ddprun report takes " + std::to_string(kMostDirectories) + " run directories at most",
+        std::to_string(known.directories.size()));
   }
   const std::string& run_dir = request.server.run_dir;
   if (known.directories.empty() && !run_dir.empty() && request.server.endpoint.empty()) {

@@ -29,8 +29,6 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMostPackedDirectories = 256;
-
 void AddServerFlags(FlagRows& flags, ServerQuery& query) {
   flags.Value("--endpoint,--rdzv-endpoint", query.endpoint, "HOST:PORT",
               "The server's address, as the launch has it (default: your run on this machine)");
@@ -286,10 +284,6 @@ VerbRequest ParseReport(VerbLine& line, const GetEnv& get_env) {
   }
   if (std::ranges::count(line.rest, "") > 0) {
     line.problems.Add("the name of a run directory is empty");
-  }
-  if (line.rest.size() > kMostPackedDirectories) {
-    line.problems.Add("ddprun report takes " + std::to_string(kMostPackedDirectories) +
-                      " run directories at most: '" + std::to_string(line.rest.size()) + "'");
   }
   request.directories = line.rest;
   TakeServer(line, get_env, request.server);

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import tarfile
 
 from ddprun_asks import Asks
 from ddprun_runs import FAKE_WORKER, HELLO, read_text
@@ -150,6 +151,29 @@ class OneNode(Asks):
             self.assertEqual(asked.wait(), 2, asked.all())
             self.assertIn(f"'kept' has 2 run directories, the newest first: kept/{second}, kept/{first}. Name ",
                           asked.err())
+
+    def test_the_nodes_of_one_run_in_a_log_dir_are_taken_together(self):
+        nodes = [self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}", "--log-dir=shared",
+                            f"--rdzv-endpoint={self.endpoint}", "bash", "-c", "echo I am $RANK") for rank in (0, 1)]
+        for node in nodes:
+            self.assertEqual(node.wait(), 0, node.all())
+        directories = os.listdir(self.path("shared"))
+        self.assertEqual(len(directories), 2)
+        shown = self.start("logs", "shared")
+        self.assertEqual(shown.wait(), 0, shown.all())
+        told = dict(re.findall(r"(?m)^==> (\S+)/attempt_0/0/stdout\.log\nI am (\d)$", shown.out()))
+        self.assertEqual((set(told), set(told.values())), (set(directories), {"0", "1"}), shown.out())
+        packed = self.start("report", "shared", "--file=both.tar.gz")
+        self.assertEqual(packed.wait(), 0, packed.all())
+        with tarfile.open(self.path("both.tar.gz")) as archive:
+            names = archive.getnames()
+        for directory in directories:
+            self.assertTrue(any(directory in name for name in names), names)
+        os.mkdir(self.path("shared", f"{self.run_id}_0"))  # A later run of that name.
+        self.write(self.path("shared", f"{self.run_id}_0", "events.jsonl"), "")
+        asked = self.start("logs", "shared")
+        self.assertEqual(asked.wait(), 2, asked.all())
+        self.assertIn("'shared' has 3 run directories, the newest first: ", asked.err())
 
     def test_of_a_run_without_log_files_the_last_lines_of_its_evidence_are_shown(self):
         logs = self.path("logs")
