@@ -45,7 +45,7 @@ void ResolveHang(const RawFlags& raw, LaunchConfig& config) {
     std::ranges::find(config.settings, flag, &Setting::name)->value = value;
   };
   if (!IsSet(config, "hang-timeout")) {
-    if (IsSet(config, "start-timeout") || !raw.attach_rank.empty()) {
+    if (config.start_timeout > Duration{0} || !raw.attach_rank.empty()) {
       config.hang_timeout = Duration{0};  // A start alone is judged; a debugger may hold a worker.
       show("hang-timeout", "0");
     } else if (!IsSet(config, "on-hang")) {

@@ -294,6 +294,7 @@ TEST(CommandLine, WithoutAHangTimeoutAHangOfTenMinutesIsOnlyReported) {
            {{"--on-hang=fail"}, 600, kHangFails, false},
            {{"--on-hang=restart"}, 600, kHangRestarts, false},
            {{"--start-timeout=5m"}, 0, kHangRestarts, false},
+           {{"--start-timeout=0"}, 600, kHangIsReported, true},  // Once it turned all off.
            {{"--attach-rank=0"}, 0, kHangRestarts, false},
        }) {
     std::vector<std::string> line = one.flags;
@@ -319,6 +320,7 @@ TEST(CommandLine, TheStartTimeoutThatIsInForceIsShown) {
   EXPECT_EQ(shown({"--hang-timeout=0"}), "0");
   EXPECT_EQ(shown({"--attach-rank=0"}), "0");
   EXPECT_EQ(shown({"--hang-timeout=5m", "--start-timeout=20m"}), "20m");
+  EXPECT_EQ(shown({"--start-timeout=0"}), "0");
 }
 
 TEST(CommandLine, ALogDirectoryAloneKeepsAllOutput) {

@@ -361,7 +361,7 @@ void AddHangs(CLI::App& app, RawFlags& raw) {
               "workers restarted. Progress is STEP= or PHASE= on DDPRUN_NOTIFY_SOCKET, else, of "
               "Python programs, torch's collectives. 30, 90s, 5m; 0: never "
               "(ddprun help writing-a-worker). Unless this flag or --on-hang is set, a hang is "
-              "only reported; with --start-timeout but not this flag only starts are judged");
+              "only reported; with --start-timeout=20m but not this flag only starts are judged");
   hangs.Read("--start-timeout", config.start_timeout, "", "DURATION",
              "Workers that make no first progress within this time of their start hang too: a "
              "stale lock, a download that stalls. A worker without --progress-from must be a "
