@@ -94,6 +94,20 @@ void ResolveSize(const RawFlags& raw, LaunchConfig& config, Problems& problems) 
   }
 }
 
+// As torchrun, whose console stays empty without a word.
+void WarnIfNoRankIsShown(LaunchConfig& config) {
+  const LaunchContext& context = config.context;
+  const std::uint32_t there = context.task_slot ? context.task_slot->local_size : config.workers;
+  const auto& shown = config.output.console_ranks;
+  const bool here = context.launcher.empty() && !StartsElsewhere(config);
+  if (here && shown &&
+      std::ranges::none_of(*shown, [&](std::uint32_t rank) { return rank < there; })) {
+    config.warnings.push_back(
+        "--local-ranks-filter hides all output of this node, whose local ranks are below " +
+        std::to_string(there));
+  }
+}
+
 // --log-dir alone keeps all output. A scheduler's default of it does not: its disk is shared, and
 // the batch system keeps the output already.
 void ResolveCopies(const RawFlags& raw, LaunchConfig& config) {
@@ -158,6 +172,7 @@ void Resolve(RawFlags& raw, const std::vector<std::string>& rest, const std::str
     std::tie(config.spec.min_nodes, config.spec.max_nodes) = *nodes;
   }
   ResolveSize(raw, config, problems);
+  WarnIfNoRankIsShown(config);
   ResolveRendezvous(raw, config, problems);
   if (const std::string why = WhyImpossible(config); !why.empty()) {
     problems.Add(why);

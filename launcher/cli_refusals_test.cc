@@ -56,6 +56,13 @@ TEST(CommandLine, AnIgnoredFlagIsReported) {
   EXPECT_EQ(Launch({"--rdzv-backend=c10d", "--master-port=1", "p"}).warnings.size(), 1u);
 }
 
+TEST(CommandLine, AFilterThatHidesEveryRankIsReported) {
+  EXPECT_TRUE(Launch({"--nproc-per-node=2", "--local-ranks-filter=1,7", "p"}).warnings.empty());
+  EXPECT_EQ(Launch({"--nproc-per-node=2", "--local-ranks-filter=7", "p"}).warnings,
+            (std::vector<std::string>{"--local-ranks-filter hides all output of this node, whose "
+                                      "local ranks are below 2"}));
+}
+
 TEST(CommandLine, ANameThatIsNoVariableOfAWorkerIsRefused) {
   const std::vector<std::pair<std::string, std::string>> table = {
       {"A", "--env must be NAME=VALUE: 'A'"},
