@@ -16,6 +16,7 @@
 
 #include "common/files.h"
 #include "common/result_testing.h"
+#include "common/slug.h"
 #include "rendezvous/testing/loopback.h"
 #include "rendezvous/testing/wire_fixture.h"
 
@@ -131,6 +132,20 @@ TEST_F(Busy, AnotherProtocolIsAnError) {
     }));
     EXPECT_TRUE(Fails(heard_[0].reply, ErrorKind::kRefused, is));
   }
+}
+
+// gRPC's words before the system's were shown too: "UNAVAILABLE: ipv4:127.0.0.1:4242: ...".
+TEST_F(Busy, AConnectionThatEndsAtOnceIsToldInTheSystemsWords) {
+  const auto channel = GrpcChannelTo(loop_, endpoint_);
+  channel->Send(Report(1), 5s, Note());
+  ASSERT_TRUE(Until([&] {
+    Peer().Accept(listener_.get());
+    return !heard_.empty();
+  }));
+  const std::string reached = "cannot reach the rendezvous at " + ToString(endpoint_) + ": ";
+  EXPECT_TRUE(Fails(heard_[0].reply, ErrorKind::kUnavailable, reached));
+  const std::string cause = WithoutSlug(heard_[0].reply.error().message).substr(reached.size());
+  EXPECT_EQ(cause.find(':'), std::string::npos) << cause;
 }
 
 class NameServer : public Busy {

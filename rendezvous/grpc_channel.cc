@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "common/check.h"
+#include "common/text.h"
 #include "rendezvous/grpc_limits.h"
 #include "rendezvous/grpc_proof.h"
 #include "rendezvous/listener/grpc_admission.h"
@@ -54,17 +55,11 @@ std::string TargetPart(const addrinfo& address, std::uint16_t port) {
   return "%5B" + (mapped + host) + "%5D:" + std::to_string(port);
 }
 
-// The end of gRPC's chain of causes: the system's own error.
+// The end of gRPC's chain of causes, the system's or OpenSSL's own words: "...; last error:
+// UNKNOWN: ipv4:10.0.0.1:29400: recvmsg:Connection reset by peer". A server's words here have no
+// colon.
 std::string LastCause(const std::string& message) {
-  constexpr std::string_view kConnect = "Failed to connect to remote host: ";
-  if (const std::size_t at = message.rfind(kConnect); at != std::string::npos) {
-    return message.substr(at + kConnect.size());
-  }
-  constexpr std::string_view kLast = "last error: ";
-  if (const std::size_t at = message.rfind(kLast); at != std::string::npos) {
-    return message.substr(at + kLast.size());
-  }
-  return message;
+  return std::string(Trimmed(std::string_view(message).substr(message.rfind(':') + 1)));
 }
 
 // gRPC has no code for a peer of another protocol, only these words; "": it is none. A failure that
@@ -99,13 +94,11 @@ Error ProofError(const std::string& message, const Endpoint& endpoint) {
                 "and ddprun sent nothing to it. It has no token (--insecure?)" +
                 kGive + " [token-differs]"};
   }
-  constexpr std::string_view kHandshake = "Tls handshake failed: ";
-  if (const std::size_t at = message.rfind(kHandshake); at != std::string::npos) {
+  if (message.find("Tls handshake failed: ") != std::string::npos) {
     return {ErrorKind::kRefused, who +
                                      " is not a ddprun rendezvous with a token, and ddprun sent "
                                      "nothing to it. The TLS handshake failed: " +
-                                     message.substr(at + kHandshake.size()) +
-                                     " [not-a-rendezvous]"};
+                                     LastCause(message) + " [not-a-rendezvous]"};
   }
   return Unreachable(endpoint, LastCause(message));
 }
@@ -118,10 +111,9 @@ Error TlsError(const std::string& message, const Endpoint& endpoint, const Tls& 
     return {ErrorKind::kInvalid, "cannot trust " + where + ": its certificate does not name '" +
                                      endpoint.host + "' [certificate-name]"};
   }
-  constexpr std::string_view kHandshake = "Ssl handshake failed: ";
-  if (const std::size_t at = message.rfind(kHandshake); at != std::string::npos) {
+  if (message.find("Ssl handshake failed: ") != std::string::npos) {
     return {ErrorKind::kInvalid,
-            "cannot speak TLS with " + where + ": " + message.substr(at + kHandshake.size()) +
+            "cannot speak TLS with " + where + ": " + LastCause(message) +
                 " (does it speak TLS? is its certificate signed by --tls-ca?)"};
   }
   return Unreachable(
@@ -320,8 +312,7 @@ Error ErrorOf(const grpc::Status& status, const Endpoint& endpoint, Duration wai
     case grpc::StatusCode::UNIMPLEMENTED:
       return {ErrorKind::kRefused,
               "the listener at " + where +
-                  " is not a ddprun rendezvous, or is one of another release: " +
-                  status.error_message() + " [not-a-rendezvous]"};
+                  " is not a ddprun rendezvous, or is one of another release [not-a-rendezvous]"};
     case grpc::StatusCode::UNAUTHENTICATED:
       if (status.error_message() == kTlsWanted) {
         return {ErrorKind::kInvalid,
