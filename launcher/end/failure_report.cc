@@ -157,7 +157,7 @@ std::string HintFor(const FailureFacts& facts) {
   }
   const ExitStatus& status = facts.root.status;
   if (facts.root.message.starts_with(kTimerExpired)) {
-    return Printable(facts.root.message);
+    return "";  // The traceback says it all.
   }
   if (facts.root.message == kMemoryRanOut) {
     return "the cgroup's memory limit was reached (oom_kill has risen). Use fewer data loader "
