@@ -214,6 +214,9 @@ std::string FormatFailureReport(const FailureFacts& facts) {
   }
   if (!facts.log.empty()) {
     PutText(out, "log       : ", facts.log);
+  } else if (facts.last_lines.empty() && facts.on_console) {
+    out += "log       : none; what rank " + std::to_string(facts.root.rank) +
+           " printed is above (--log-dir=DIR keeps it)\n";
   }
   if (!facts.evidence.empty()) {
     PutText(out, "evidence  : ", facts.evidence);

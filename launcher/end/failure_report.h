@@ -39,6 +39,7 @@ struct FailureFacts {
   std::vector<FailedWorker> others;
   std::vector<std::string> last_lines;  // Of the root cause, on stderr.
   std::string log;                      // Where all of them are; empty: not kept.
+  bool on_console = false;              // The root cause may have written to the console itself.
   std::uint32_t restarts_used = 0;
   std::uint32_t max_restarts = 0;
   std::uint32_t requeues = 0;   // How often the scheduler had started the job again.

@@ -92,6 +92,17 @@ TEST(FailureReport, ControlCharactersAreVisible) {
   EXPECT_THAT(FormatFailureReport(facts), HasSubstr("  \\x1b[2Jgone\n"));
 }
 
+TEST(FailureReport, OfALoneWorkerItSaysWhereItsLinesAre) {
+  FailureFacts facts = Facts(Exited{1});
+  EXPECT_THAT(FormatFailureReport(facts), Not(HasSubstr("log       :")));
+  facts.on_console = true;
+  EXPECT_THAT(
+      FormatFailureReport(facts),
+      HasSubstr("log       : none; what rank 1 printed is above (--log-dir=DIR keeps it)\n"));
+  facts.last_lines = {"why"};
+  EXPECT_THAT(FormatFailureReport(facts), Not(HasSubstr("log       :")));
+}
+
 TEST(FailureReport, HintsComeFromWhatIsKnown) {
   EXPECT_EQ(HintFor(Facts(Exited{1})), "");
   FailureFacts oom = Facts(Killed{SIGKILL});

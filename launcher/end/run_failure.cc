@@ -104,6 +104,8 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
     }
     AddStacks(facts.root, attempt, ended.local_rank, stays, place);
     facts.ran = ended.ran;
+    facts.on_console = config.workers == 1 && !config.KeepsOutput() && !config.DiscardsOutput() &&
+                       !config.context.joins;
     const fs::path log = attempt.directory / std::to_string(ended.local_rank) / "stderr.log";
     std::error_code ignored;
     facts.log = stays && fs::exists(log, ignored) ? log.native() : "";
