@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <boost/system/system_error.hpp>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
@@ -85,6 +86,17 @@ struct Thrown {
   const char* hint = "this is a defect of ddprun";
 };
 
+void Explain(const std::error_code& code, Thrown& thrown) {
+  if (code == std::errc::resource_unavailable_try_again) {
+    thrown.kind = "cannot start a thread";
+    thrown.hint = "are processes limited (ulimit -u, pids.max of its cgroup)?";
+  } else if (code == std::errc::too_many_files_open) {
+    thrown.kind = "too many open files";
+    thrown.hint =
+        "raise the limit (ulimit -n), or start fewer workers on this node [descriptor-limit]";
+  }
+}
+
 const char* WhatWasThrown(Thrown& thrown) {
   try {
     throw;
@@ -93,10 +105,10 @@ const char* WhatWasThrown(Thrown& thrown) {
     thrown.hint = "is it limited (ulimit -v, memory.max of its cgroup)?";
     return error.what();
   } catch (const std::system_error& error) {
-    if (error.code() == std::errc::resource_unavailable_try_again) {
-      thrown.kind = "cannot start a thread";
-      thrown.hint = "are processes limited (ulimit -u, pids.max of its cgroup)?";
-    }
+    Explain(error.code(), thrown);
+    return error.what();
+  } catch (const boost::system::system_error& error) {  // No std::system_error: Asio throws it.
+    Explain(error.code(), thrown);
     return error.what();
   } catch (const std::exception& error) {
     return error.what();

@@ -39,7 +39,7 @@ using Result = boost::system::result<T, Error>;
 // "WHAT: 'ON'", for input that cannot be used.
 Error Invalid(std::string_view what, std::string_view on);
 
-// "cannot TRIED 'ON': strerror(error_number)".
+// "cannot TRIED 'ON': strerror(error_number)"; for EMFILE also the limit of open files, and advice.
 Error SystemError(std::string_view tried, std::string_view on, int error_number);
 
 }  // namespace ddprun

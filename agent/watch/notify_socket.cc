@@ -11,7 +11,6 @@
 #include <cstring>
 #include <utility>
 
-#include "agent/workers/worker_launcher.h"
 #include "common/files.h"
 #include "proto/memory_block.h"
 
@@ -50,7 +49,7 @@ Result<UniqueFd> Bind(const std::string& path) {
   std::memcpy(address.sun_path, path.data(), path.size());
   UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) {
-    return StartError("make the notify socket", path, errno);
+    return SystemError("make the notify socket", path, errno);
   }
   // On the socket before bind, the mode is that of the file from its first moment.
   if (::fchmod(fd.get(), 0600) != 0 ||

@@ -270,17 +270,6 @@ const std::array<std::optional<rlimit>, RLIMIT_NLIMITS>& UserLimits() {
   return limits;
 }
 
-Error StartError(std::string_view tried, std::string_view on, int error_number) {
-  Error error = SystemError(tried, on, error_number);
-  rlimit files{};
-  if (error_number == EMFILE && ::getrlimit(RLIMIT_NOFILE, &files) == 0) {
-    error.message += "; ddprun may have " + std::to_string(files.rlim_cur) +
-                     " open files (ulimit -n), and each worker needs up to ten. Raise the limit, "
-                     "or start fewer workers on this node [descriptor-limit]";
-  }
-  return error;
-}
-
 Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& stdio,
                                     LaunchUnderWay* under_way) {
   UserLimits();  // Its first call must not be in the child.
@@ -322,7 +311,7 @@ Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& st
   if (!ec) {
     return worker;
   }
-  Error error = StartError(setup.step, spec.command.file.native(), ec.value());
+  Error error = SystemError(setup.step, spec.command.file.native(), ec.value());
   const bool executing = std::string_view(setup.step) == "execute";
   if (executing && ec.value() == ENOEXEC) {
     error.message += " (does its first line name an interpreter, as #!/bin/sh?)";

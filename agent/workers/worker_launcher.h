@@ -61,9 +61,6 @@ class LaunchUnderWay {
 // As the kernel takes it: bit n of the row of words is CPU n. None: no words.
 std::vector<unsigned long> MaskOf(const CpuSet& cpus);
 
-// SystemError of a start of workers, with advice where ddprun has as many files open as it may.
-Error StartError(std::string_view tried, std::string_view on, int error_number);
-
 // The error names the step that failed, its object and the system's answer. kUnavailable: there is
 // no room for a process now, and another try may find some.
 Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& stdio,

@@ -37,7 +37,7 @@ UniqueFd AboveStdio(UniqueFd fd) {
 Result<UniqueFd> OpenNowhere(int flags) {
   UniqueFd fd = AboveStdio(UniqueFd(::open(kNowhere, flags | O_CLOEXEC)));
   if (!fd) {
-    return StartError("open", kNowhere, errno);
+    return SystemError("open", kNowhere, errno);
   }
   return fd;
 }
@@ -50,11 +50,11 @@ Result<UniqueFd> OpenLog(const fs::path& path, int flags) {
   RETURN_IF_ERROR(MakeDirectories(path.parent_path(), 0755));
   Result<UniqueFd> file = OpenOrdinary(path, O_WRONLY | O_CREAT | O_APPEND | flags, 0644);
   if (!file) {
-    return errno == EMFILE ? StartError("open", path.native(), EMFILE) : file.error();
+    return file.error();
   }
   UniqueFd fd = AboveStdio(*std::move(file));
   if (!fd) {
-    return StartError("duplicate", path.native(), errno);
+    return SystemError("duplicate", path.native(), errno);
   }
   return fd;
 }
@@ -158,12 +158,12 @@ bool OpenTerminalOf(OpenedOutput::Stream& stream, OpenedOutput& opened) {
 Result<void> OpenPipe(const WorkerSpec& spec, OpenedOutput::Stream& stream, OpenedOutput& opened) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return StartError("make a pipe for the output of", NameOf(spec), errno);
+    return SystemError("make a pipe for the output of", NameOf(spec), errno);
   }
   stream.pipe = AboveStdio(UniqueFd(ends[0]));
   UniqueFd write_end = AboveStdio(UniqueFd(ends[1]));
   if (!stream.pipe || !write_end) {
-    return StartError("duplicate a pipe for the output of", NameOf(spec), errno);
+    return SystemError("duplicate a pipe for the output of", NameOf(spec), errno);
   }
   opened.stdio[stream.target] = write_end.get();
   opened.child_ends.push_back(std::move(write_end));
