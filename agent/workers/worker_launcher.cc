@@ -314,7 +314,10 @@ Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& st
   Error error = SystemError(setup.step, spec.command.file.native(), ec.value());
   const bool executing = std::string_view(setup.step) == "execute";
   if (executing && ec.value() == ENOEXEC) {
-    error.message += " (does its first line name an interpreter, as #!/bin/sh?)";
+    error.message +=
+        " (does its first line name an interpreter, as #!/bin/sh? A program in Python is started "
+        "as: python3 " +
+        spec.command.file.native() + ")";
   } else if (executing && ec.value() == ENOENT && ::access(spec.command.file.c_str(), F_OK) == 0) {
     error.message += " (the file exists, but not the interpreter in its first line)";
   } else if (executing && ec.value() == EACCES) {

@@ -119,6 +119,7 @@ Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
                    "program '" + name +
                        (fs::is_directory(name, ignored) ? "' is a directory"
                                                         : "' is not executable (chmod +x?)") +
+                       ". A program in Python is started as: python3 " + name +
                        " [program-not-found]"};
     }
     return fs::path(name);

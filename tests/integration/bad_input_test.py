@@ -113,8 +113,8 @@ class CommandLine(DdprunTest):
         table = [
             ("no-such-program", "'no-such-program' was not found in .* and PATH \\(/"),
             ("./missing", r"'\./missing' does not exist"),
-            (script, "not-executable' is not executable"),
-            (self.directory, "is a directory"),
+            (script, "not-executable' is not executable .*python3 /"),
+            (self.directory, "is a directory. A program in Python is started as: python3 /"),
             (self.path("missing.py"), "missing.py.*No such file"),
         ]
         for program, names in table:
@@ -128,7 +128,7 @@ class CommandLine(DdprunTest):
             file.write(b"\x7fELF" + bytes(100))
         os.chmod(path, 0o755)
         run = self.run_ddprun("--nproc-per-node=2", path, expect=1)
-        self.assertRegex(run.err(), "cannot execute '.*garbage': Exec format error")
+        self.assertRegex(run.err(), "cannot execute '.*garbage': Exec format error .*python3 /.*garbage")
 
     def test_log_dir(self):
         path = self.path("file")
