@@ -90,6 +90,17 @@ TEST(ControlOfHosts, NoNodeRestartsWhereTheOnlyNodeLeaves) {
   EXPECT_TRUE(scenario.Said("a node leaves: no node is left"));
 }
 
+TEST(ControlOfHosts, NoNodeRestartsWhereTooFewStay) {
+  Scenario scenario;
+  Node a(scenario, "n0#0", RunSpec{.min_nodes = 2, .max_nodes = 2});
+  Node b(scenario, "n1#0", RunSpec{.min_nodes = 2, .max_nodes = 2});
+  FormWorld(At(0s), a, b);
+  scenario.Feed(Controlled{ControlVerb::kDrain, "n1"}, At(1s));
+  a.Ends(Outcome::kStopped, {}, At(2s));
+  b.Ends(Outcome::kStopped, {}, At(2s));
+  EXPECT_TRUE(scenario.Said("a node leaves: too few nodes are left, waiting for more"));
+}
+
 TEST(ControlOfHosts, AnElasticRunOutlivesItsOnlyNodeWhereItsServerDoes) {
   Scenario scenario;
   Node a(scenario, "n0#0", RunSpec{.min_nodes = 1, .max_nodes = 2});

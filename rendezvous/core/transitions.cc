@@ -327,9 +327,13 @@ void JudgeIfDrained(CoordinatorStepContext& step) {
                                 ? Describe(*judgement.root) + ": it asks to be started again"
                                 : Describe(cause);
     const bool fewer = cause == StopCause::kNodeLost || cause == StopCause::kLeave;
-    const std::string then = StayingNodes(state) == 0 ? "no node is left"
-                             : fewer ? "restarting the remaining workers (does not use a restart)"
-                                     : "restarting all workers (does not use a restart)";
+    const std::size_t staying = StayingNodes(state);
+    const char* const next = staying < state.spec->min_nodes
+                                 ? "too few nodes are left, waiting for more"
+                             : fewer ? "restarting the remaining workers"
+                                     : "restarting all workers";
+    const std::string then =
+        staying == 0 ? "no node is left" : std::string(next) + " (does not use a restart)";
     NoteStopped(state.startups, why, WordOf(cause), step.from, step.now);
     step.Say(kEventStopped, NoticeLevel::kInfo, why + ": " + then).cause = WordOf(cause);
   }
