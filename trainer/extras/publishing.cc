@@ -135,18 +135,19 @@ Result<TransferReport> Transfer(const std::vector<Tensor>& given, bool strict,
                  "the parameters do not fit this model" +
                      std::string(strict ? " (--init-strict=no loads only those that do)"
                                         : ", none of them") +
-                     ": " + Describe(report)};
+                     ": " + Describe(report, /*taken=*/false)};
   }
   model = std::move(filled);
   return report;
 }
 
-std::string Describe(const TransferReport& report) {
+std::string Describe(const TransferReport& report, bool taken) {
   std::string text;
-  AddList(text, "loaded", report.loaded);
-  AddList(text, "missing, left as initialised,", report.missing);
-  AddList(text, "of another shape, left as initialised,", report.misfits);
-  AddList(text, "not of this model, skipped,", report.unused);
+  AddList(text, taken ? "loaded" : "fitting", report.loaded);
+  AddList(text, taken ? "missing, left as initialised," : "missing", report.missing);
+  AddList(text, taken ? "of another shape, left as initialised," : "of another shape",
+          report.misfits);
+  AddList(text, taken ? "not of this model, skipped," : "not of this model", report.unused);
   return text;
 }
 

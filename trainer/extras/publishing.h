@@ -38,7 +38,8 @@ struct TransferReport {
 Result<TransferReport> Transfer(const std::vector<Tensor>& given, bool strict,
                                 std::vector<Tensor>& model);
 
-// In one line, each list by its first names; empty lists are left out.
-std::string Describe(const TransferReport& report);
+// In one line, each list by its first names; empty lists are left out. `taken`: the parameters that
+// fit are used.
+std::string Describe(const TransferReport& report, bool taken = true);
 
 }  // namespace ddprun

@@ -80,6 +80,10 @@ TEST(Transfer, TakesWhatFitsAndSaysWhatDoesNot) {
   const auto strict = Transfer(old, true, model);
   ASSERT_FALSE(strict);
   EXPECT_EQ(model, before);
+  EXPECT_EQ(strict.error().message,
+            "the parameters do not fit this model (--init-strict=no loads only those that do): "
+            "fitting 1: body; missing 1: new; of another shape 1: head (F32[3] there, F32[2] "
+            "here); not of this model 1: extra");
   const auto report = Transfer(old, false, model);
   ASSERT_TRUE(report);
   EXPECT_EQ(model[0], old[0]);
