@@ -4,8 +4,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cmath>
 #include <cstdio>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
@@ -70,14 +70,33 @@ Result<void> WriteOutput(const std::string& flag, const std::filesystem::path& p
   return {};
 }
 
-std::string ScoreLine(const std::string& of, double accuracy, double loss, double samples) {
-  char text[128];
-  char share[32] = "";
-  if (std::isfinite(accuracy)) {
-    std::snprintf(share, sizeof share, "accuracy %.2f%%, ", 100 * accuracy);
+// Of the metrics whose names begin with `of` and "_".
+std::string ScoreLine(const std::string& of, const std::map<std::string, double>& metrics) {
+  std::string accuracy;
+  std::string loss;
+  std::string others;
+  std::string samples;
+  for (const auto& [metric, value] : metrics) {
+    if (!metric.starts_with(of + "_")) {
+      continue;
+    }
+    const std::string name = metric.substr(of.size() + 1);
+    char text[64];
+    if (name == "accuracy") {
+      std::snprintf(text, sizeof text, " accuracy %.2f%%,", 100 * value);
+      accuracy = text;
+    } else if (name == "loss") {
+      std::snprintf(text, sizeof text, " loss %.4f", value);
+      loss = text;
+    } else if (name == "samples") {
+      std::snprintf(text, sizeof text, " (%.0f samples)\n", value);
+      samples = text;
+    } else {
+      std::snprintf(text, sizeof text, " %.4g", value);
+      others += ", " + name + text;
+    }
   }
-  std::snprintf(text, sizeof text, "%sloss %.4f (%.0f samples)\n", share, loss, samples);
-  return of + " " + text;
+  return samples.empty() ? "" : of + accuracy + loss + others + samples;
 }
 
 }  // namespace
@@ -106,13 +125,7 @@ Result<void> WriteParameters(const std::filesystem::path& path,
 std::string ResultLines(const TrainState& state) {
   std::string lines;
   for (const std::string of : {"train", "test", "validation"}) {
-    const auto metric = [&](const char* name) {
-      const auto found = state.metrics.find(of + name);
-      return found == state.metrics.end() ? std::nan("") : found->second;
-    };
-    if (state.metrics.contains(of + "_samples")) {
-      lines += ScoreLine(of, metric("_accuracy"), metric("_loss"), metric("_samples"));
-    }
+    lines += ScoreLine(of, state.metrics);
   }
   return lines;
 }

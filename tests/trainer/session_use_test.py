@@ -41,8 +41,9 @@ class Use(support.TrainerTest):
         self.ends("adds a loss", 0, None, "--micro-batch=5")
 
     def test_ranks_without_a_sample_to_validate_on_have_the_metrics_of_the_others(self):
-        self.run_world(["--how=validates on one", "--epochs=1", "--validate-every=2", "--result=" + self.path("result")],
-                       ranks=2)
+        workers = self.run_world(["--how=validates on one", "--epochs=1", "--validate-every=2",
+                                  "--result=" + self.path("result")], ranks=2)
+        self.assertRegex(workers[0].text("out"), r"^validation loss [\d.]+, twice [\d.]+ \(1 samples\)$")
         metrics = self.json_of("result")["metrics"]
         self.assertAlmostEqual(metrics["validation_twice"], 2 * metrics["validation_loss"], delta=1e-6)
 
