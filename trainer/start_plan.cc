@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "common/json.h"
+#include "common/text.h"
 #include "trainer/checkpoint/memory_start.h"
 #include "trainer/learning/early_stopping.h"
 
@@ -12,7 +13,10 @@ namespace ddprun {
 namespace {
 
 constexpr std::string_view kWhatToDo =
-    ". Set another --checkpoint-dir, or start afresh in this one with --resume=never";
+    ". Set the same, another --checkpoint-dir, or --resume=never to start afresh in this one "
+    "(--init-from: with parameters of the checkpoint)";
+constexpr const char* kUnknown = "unknown";
+constexpr std::size_t kMostShown = 200;  // A model may have hundreds of frozen parameters.
 
 constexpr std::uint64_t kMaxGlobalBatch = std::uint64_t{1} << 40;
 
@@ -27,11 +31,15 @@ struct Setting {
   const char* words;
 };
 // Settings that make another training of it,
-constexpr Setting kFixed[] = {
-    {"limit_train", "--limit-train"}, {"validation_samples", "--validation-samples"},
-    {"optimizer", "--optimizer"},     {"loss", "--loss"},
-    {"no_sync", "--no-sync"},         {"model_arguments", "--model-arg"},
-    {"data_arguments", "--data-arg"}, {"program_flags", "the program's flags"}};
+constexpr Setting kFixed[] = {{"limit_train", "--limit-train"},
+                              {"validation_samples", "--validation-samples"},
+                              {"optimizer", "--optimizer"},
+                              {"loss", "--loss"},
+                              {"no_sync", "--no-sync"},
+                              {"model_arguments", "--model-arg"},
+                              {"data_arguments", "--data-arg"},
+                              {"program_flags", "the program's flags"},
+                              {"frozen", "frozen parameters (--freeze, set_requires_grad)"}};
 // and what may change on the way; said.
 constexpr Setting kFree[] = {{"lr", "learning rate"},
                              {"scale_lr", "scaling of the learning rate"},
@@ -56,7 +64,7 @@ std::string Hyperparameter(const TrainState& state, const std::string& name) {
   return name == "loss"          ? "auto"
          : name == "no_sync"     ? "no"
          : name == "limit_train" ? "none"  // Of a program.
-                                 : "unknown";
+                                 : kUnknown;
 }
 
 // A restart of the run that wrote it, as opposed to a new run of the same name.
@@ -217,7 +225,8 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
   const auto differs = [](const std::string& what, const std::string& saved_value,
                           const std::string& asked_value) {
     return Error{ErrorKind::kInvalid, "the checkpoint is of another training: " + what + " " +
-                                          saved_value + ", not " + asked_value +
+                                          Shortened(saved_value, kMostShown) + ", not " +
+                                          Shortened(asked_value, kMostShown) +
                                           std::string(kWhatToDo)};
   };
   if (saved.dataset != asked.dataset) {
@@ -228,7 +237,8 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
   }
   for (const Setting& setting : kFixed) {
     const std::string before = Hyperparameter(saved, setting.name);
-    if (const std::string now = Hyperparameter(asked, setting.name); before != now) {
+    const std::string now = Hyperparameter(asked, setting.name);
+    if (before != now && before != kUnknown) {
       return differs(setting.words, before, now);
     }
   }
@@ -240,7 +250,9 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
   state.step = saved.step;
   state.epoch = saved.epoch;
   state.samples_in_epoch = saved.samples_in_epoch;
-  state.buckets = saved.buckets;
+  if (saved.model_description == asked.model_description) {
+    state.buckets = saved.buckets;  // They number the parameters in their order.
+  }
   state.finished = saved.finished;
   state.loss = saved.loss;
   state.metrics = saved.metrics;

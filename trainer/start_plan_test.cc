@@ -103,6 +103,31 @@ TEST(ContinueFrom, AnotherTrainingIsRefusedWithAWayOut) {
   }
 }
 
+TEST(ContinueFrom, OtherFrozenParametersAreRefused) {
+  TrainState saved = Saved();
+  TrainState asked = FreshState(Config(), 2, "fc[1]");
+  asked.hyperparameters["frozen"] = "fc";
+  std::vector<std::string> notes;
+  EXPECT_TRUE(ContinueFrom(saved, asked, notes)) << "a checkpoint of an older version is silent";
+  saved.hyperparameters["frozen"] = "none";
+  const Result<TrainState> state = ContinueFrom(saved, asked, notes);
+  ASSERT_FALSE(state);
+  EXPECT_NE(state.error().message.find("frozen parameters (--freeze, set_requires_grad) none, not "
+                                       "fc. Set the same, another --checkpoint-dir, or"),
+            std::string::npos)
+      << state.error().message;
+  EXPECT_NE(state.error().message.find("--init-from"), std::string::npos);
+}
+
+// Buckets number the parameters in their order.
+TEST(ContinueFrom, ParametersInAnotherOrderBeginWithNewBuckets) {
+  std::vector<std::string> notes;
+  const Result<TrainState> state =
+      ContinueFrom(Saved(), FreshState(Config(), 2, "other[1] fc[1]"), notes);
+  ASSERT_TRUE(state);
+  EXPECT_TRUE(state->buckets.empty());
+}
+
 TEST(ContinueFrom, AnAbsurdGlobalBatchIsRefused) {
   for (const std::uint64_t absurd : {std::uint64_t{0}, ~std::uint64_t{0}}) {
     TrainState saved = Saved();

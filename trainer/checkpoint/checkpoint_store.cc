@@ -114,25 +114,21 @@ std::string ModelText(const std::string& name, const std::string& differing) {
   return "'" + name + "'" + (differing.empty() ? "" : " (" + differing + ")");
 }
 
-// Names both models, how they differ, and what to do. None: they match.
+// Names both models, how they differ, and what to do. None: they match, perhaps in another order:
+// tensors are found by their names.
 std::optional<Error> ModelMismatch(const TrainState& state, const CheckpointConfig& config,
                                    const fs::path& checkpoint) {
-  if (state.model == config.model && state.model_description == config.model_description) {
-    return std::nullopt;
-  }
   const std::string there = OnlyIn(state.model_description, config.model_description);
-  std::string here = OnlyIn(config.model_description, state.model_description);
-  // Only then: programs with a model of their own have no --freeze, but may keep in another order.
-  const bool reordered = state.model == config.model && there.empty() && here.empty();
-  if (reordered) {
-    here = "the same tensors in another order, as another --freeze of ddprun-train gives";
+  const std::string here = OnlyIn(config.model_description, state.model_description);
+  if (state.model == config.model && there.empty() && here.empty()) {
+    return std::nullopt;
   }
   return Error{ErrorKind::kInvalid,
                "checkpoint '" + checkpoint.native() + "' is of model " +
                    ModelText(state.model, there) + ", this program trains " +
-                   ModelText(config.model, here) + ": choose the same model" +
-                   (reordered ? " and order" : "") +
-                   ", or another directory; nothing was deleted [other-model]"};
+                   ModelText(config.model, here) +
+                   ": choose the same model, or another directory; nothing was deleted "
+                   "[other-model]"};
 }
 
 }  // namespace

@@ -180,9 +180,7 @@ TEST_F(CheckpointStoreTest, AnotherModelIsNamedByItsFirstTensorsThatDiffer) {
                     "and 1 more):"));
   EXPECT_TRUE(Fails(starts_with(4, "a[1] b[1] c[1] d[1] e[1]"),
                     "'mlp' (f[1]), this program trains 'mlp':"));
-  EXPECT_TRUE(Fails(starts_with(5, "b[1] a[1] c[1] d[1] e[1] f[1]"),
-                    "trains 'mlp' (the same tensors in another order, as another --freeze of "
-                    "ddprun-train gives): choose the same model and order, or"));
+  EXPECT_TRUE(starts_with(5, "b[1] a[1] c[1] d[1] e[1] f[1]")->checkpoint) << "only the order";
 }
 
 // The newer world may be loading a checkpoint that would be removed.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/check.h"
+#include "common/text.h"
 #include "trainer/group/process_group.h"
 #include "trainer/group/torch_group.h"
 #include "trainer/learning/named_tensor.h"
@@ -61,7 +62,10 @@ Result<void> CopyBack(const std::vector<Tensor>& from, const std::vector<NamedTe
       continue;
     }
     if (found == index.end()) {
-      return Invalid("the checkpoint lacks a tensor of this model", item.name);
+      return Error{ErrorKind::kInvalid,
+                   "the checkpoint lacks the tensor '" + item.name +
+                       "': other parameters, or another optimizer, were trained. Train the same, "
+                       "or set another --checkpoint-dir (--init-from takes its parameters)"};
     }
     const Tensor& saved = *found->second;
     const at::Tensor& tensor = item.tensor;
@@ -142,6 +146,17 @@ std::string Learner::Describe() const {
     text += (text.empty() ? "" : " ") + item.name + ShapeText(item.tensor.sizes());
   }
   return text;
+}
+
+std::string Learner::Frozen() const {
+  std::vector<std::string> names;
+  for (const NamedTensor& item : ModelTensors()) {
+    if (!item.changes_at_any_time && !item.tensor.requires_grad()) {
+      names.push_back(item.name);
+    }
+  }
+  std::ranges::sort(names);
+  return names.empty() ? "none" : Joined(names, " ");
 }
 
 SnapshotView Learner::View() const {

@@ -33,6 +33,9 @@ class Learner {
 
   // The names, shapes and sizes of the state, as text that is equal only for equal models.
   std::string Describe() const;
+  // The names of the parameters that are not trained, or "none": another resumed training has
+  // another state of its optimizer.
+  std::string Frozen() const;
 
   // Parameters, buffers and optimizer state in the host's memory, which stays as long as the
   // learner lives. It is the memory in use, or copies that are valid from the view's wait() until

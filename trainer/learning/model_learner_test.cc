@@ -225,6 +225,8 @@ TEST(Learner, AFrozenParameterIsNotCopiedAsABufferIs) {
   }
   EXPECT_EQ(names.size(), 3u);
   EXPECT_EQ(changing, 1);
+  EXPECT_EQ(world.learner.Frozen(), "forgotten.weight");
+  EXPECT_EQ(World("", 0).learner.Frozen(), "none");
 }
 
 double LossScaleIn(const Snapshot& snapshot) {

@@ -209,6 +209,7 @@ Result<Start> AgreeOnStart(Training& training, Saving& saving) {
     choice->asked =
         FreshState(training.config, training.env.world_size, training.learner->Describe());
     choice->asked.hyperparameters["backend"] = training.group->backend();
+    choice->asked.hyperparameters["frozen"] = training.learner->Frozen();
   }
   RETURN_IF_ERROR(LookInMemory(training, saving.OpenMemory(), choice));
   BlockingTask task{.what = "the checkpoints in '" + training.config.checkpoint_dir.native() +

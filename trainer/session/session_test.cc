@@ -161,6 +161,26 @@ TEST(SessionLearner, LearnsWhatTheOptimizerLearnsAlone) {
   }
 }
 
+TEST(SessionLearner, NamesWhatIsNotTrained) {
+  Trained trained(Make<torch::optim::SGD>(torch::optim::SGDOptions(0.1)));
+  EXPECT_EQ(trained.learner->Frozen(), "none");
+  trained.net->weight.set_requires_grad(false);
+  EXPECT_EQ(trained.learner->Frozen(), "net.weight");
+}
+
+// A checkpoint without the momentum of a parameter that is trained now.
+TEST(SessionLearner, ACheckpointOfOtherTrainedParametersIsRefusedWithAdvice) {
+  const auto momentum = torch::optim::SGDOptions(0.1).momentum(0.9);
+  const Trained whole(Make<torch::optim::SGD>(momentum));
+  const Trained one([&](const Parameters& parameters) {
+    return std::make_unique<torch::optim::SGD>(Parameters{parameters[0]}, momentum);
+  });
+  const Result<void> copied = whole.learner->CopyFrom(CopyNow(one.learner->View(), {}));
+  ASSERT_FALSE(copied);
+  EXPECT_THAT(copied.error().message,
+              AllOf(HasSubstr("'optimizer.momentum_buffer.net.bias'"), HasSubstr("--init-from")));
+}
+
 TEST(SessionLearner, NamesWhatTakesNoPartInTheLoss) {
   Trained trained(Make<torch::optim::SGD>(torch::optim::SGDOptions(0.1)));
   const Result<void> half = trained.learner->Backward(trained.net->weight.sum(), 1, true);
