@@ -66,8 +66,10 @@ std::string ProgressLine(const ProgressPoint& point) {
     std::snprintf(number, sizeof number, " %.4g ", value);
     others += name + number;
   }
-  char lr[32];
-  std::snprintf(lr, sizeof lr, "lr %.1e ", point.lr);
+  char lr[32] = "";
+  if (std::isfinite(point.lr)) {
+    std::snprintf(lr, sizeof lr, "lr %.1e ", point.lr);
+  }
   const std::string each =
       point.ranks > 1 ? "(" + Rate(point.samples_per_second / point.ranks) + "/rank) " : "";
   const double seconds_left =
@@ -81,7 +83,6 @@ std::vector<Scalar> ScalarsOf(const ProgressPoint& point, Generation generation,
                               std::uint64_t resident_bytes) {
   std::vector<Scalar> scalars = {
       {"train/loss", point.loss},
-      {"train/lr", point.lr},
       {"train/samples_per_s", point.samples_per_second},
       {"train/step_s", point.step_seconds},
       {"run/epoch", static_cast<double>(point.epoch)},
@@ -91,6 +92,9 @@ std::vector<Scalar> ScalarsOf(const ProgressPoint& point, Generation generation,
   };
   if (std::isfinite(point.accuracy)) {
     scalars.push_back({"train/accuracy", point.accuracy});
+  }
+  if (std::isfinite(point.lr)) {
+    scalars.push_back({"train/lr", point.lr});
   }
   for (const auto& [name, value] : point.others) {
     scalars.push_back({"train/" + name, value});
@@ -152,12 +156,14 @@ std::string MetricsLine(const ProgressPoint& point, Generation generation) {
       {"epoch", point.epoch},
       {"step", point.step},
       {"loss", point.loss},
-      {"lr", point.lr},
       {"samples_per_s", point.samples_per_second},
       {"mem", ResidentBytes()},
   };
   if (std::isfinite(point.accuracy)) {
     object["accuracy"] = point.accuracy;
+  }
+  if (std::isfinite(point.lr)) {
+    object["lr"] = point.lr;
   }
   for (const auto& [name, value] : point.others) {
     object.emplace(name, value);  // Names of ours stay.

@@ -24,7 +24,7 @@ struct ProgressPoint {
   std::uint64_t total_steps = 0;
   double loss = 0;      // Mean since the last report, over all ranks.
   double accuracy = 0;  // Likewise, 0 to 1. NaN: the task knows none.
-  double lr = 0;
+  double lr = 0;        // NaN: not known.
   double samples_per_second = 0;
   double step_seconds = 0;  // Mean since the last report.
   std::uint64_t samples_left = 0;

@@ -30,10 +30,14 @@ TEST(ProgressLine, SaysWhereWeAreAndHowLongItTakes) {
             "(128k/rank) eta 1:00:01 ckpt 1000");
 }
 
-TEST(ProgressLine, LeavesOutAnAccuracyThatThereIsNot) {
-  const ProgressPoint point{.epochs = 1, .loss = 0.5, .accuracy = std::nan("")};
+TEST(ProgressLine, LeavesOutAnAccuracyAndARateThatThereAreNot) {
+  ProgressPoint point{.epochs = 1, .loss = 0.5, .accuracy = std::nan("")};
   EXPECT_NE(ProgressLine(point).find("loss 0.5000 lr 0.0e+00 0 samples/s"), std::string::npos)
       << ProgressLine(point);
+  point.lr = std::nan("");
+  EXPECT_NE(ProgressLine(point).find("loss 0.5000 0 samples/s"), std::string::npos)
+      << ProgressLine(point);
+  EXPECT_EQ(MetricsLine(point, Generation{1}).find("\"lr\""), std::string::npos);
 }
 
 TEST(ProgressLine, KnowsNoEtaWithoutASpeed) {

@@ -119,7 +119,9 @@ void Body(ddprun::Session& session) {
   torch::optim::SGD optimizer(net->parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   if (how != "keeps nothing") {
     session.Keep("net", net);
-    session.Keep("optimizer", optimizer);
+    if (how != "keeps no optimizer") {
+      session.Keep("optimizer", optimizer);
+    }
   }
   session.Validate(Points{.how = "", .count = how == "validates on one" ? 1U : 64U},
                    [&](ddprun::Batch& batch) { return ScoreOf(session, how, *net, batch); });

@@ -60,6 +60,11 @@ class Use(support.TrainerTest):
                 self.assertIn(says, workers[1].text("err"))
                 workers[0].wait()
 
+    def test_the_rate_of_an_optimizer_that_is_not_kept_is_left_out(self):
+        (worker,) = self.run_world(["--how=keeps no optimizer", "--epochs=1", "--batch=16"])
+        self.assertIn("no kept optimizer trains", worker.text("err"))
+        self.assertRegex(worker.text("err"), r"late 0 [\d.]+k? samples/s")
+
     def test_an_exception_of_any_type_is_reported(self):
         self.ends("throws", 1, "the program failed: it threw an exception that is not a std::exception")
         self.ends("get throws", 1, "the data set failed at sample")

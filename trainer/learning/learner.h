@@ -68,7 +68,8 @@ class Learner {
   // The norm of all averaged gradients in the last step, before clipping: the same on every rank.
   // None: not asked for, or no step yet.
   virtual std::optional<double> GradientNorm() const { return std::nullopt; }
-  // The learning rate of the next step, if the program sets it; none: the training sets it.
+  // The learning rate of the next step, if the program sets it (NaN: it is not known); none: the
+  // training sets it.
   virtual std::optional<double> LearningRate() const { return std::nullopt; }
   // Whether steps are replayed from a recorded graph by now.
   virtual bool Replays() const { return false; }

@@ -5,6 +5,7 @@
 #include <torch/csrc/autograd/functions/accumulate_grad.h>
 
 #include <algorithm>
+#include <cmath>
 #include <unordered_map>
 #include <unordered_set>
 #include <utility>
@@ -328,7 +329,7 @@ Result<Score> SessionLearner::TakeScore() {
 
 std::optional<double> SessionLearner::LearningRate() const {
   if (kept_.optimizers().empty()) {
-    return 0;
+    return std::nan("");
   }
   return kept_.optimizers()[0]->param_groups()[0].options().get_lr();
 }

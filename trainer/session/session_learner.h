@@ -65,7 +65,8 @@ class SessionLearner final : public Learner {
   Result<void> Start(const Buckets& buckets, std::uint32_t from) override;
   const Buckets& buckets() const override { return buckets_; }
   Result<Score> TakeScore() override;
-  std::optional<double> LearningRate() const override;  // Of the first optimizer's first group.
+  // Of the first optimizer's first group. NaN: no optimizer is kept.
+  std::optional<double> LearningRate() const override;
 
  private:
   std::vector<NamedTensor> ModelTensors() const override { return kept_.model(); }
