@@ -136,6 +136,8 @@ void Body(ddprun::Session& session) {
       } else if (how == "changes early" && session.step() > 0) {
         const torch::NoGradGuard no_grad;
         net->first->bias.fill_(1);
+      } else if (how == "adds a group") {
+        optimizer.add_param_group(torch::optim::OptimizerParamGroup({torch::zeros({1})}));
       } else if (how == "throws") {
         throw "no exception";
       } else if (how == "catches") {

@@ -350,6 +350,15 @@ void Session::Impl::AgreeOnTensors() {
 
 // Without a flag that asks for other rates, the program's own stay.
 void Session::Impl::SetLearningRates() {
+  std::size_t groups = 0;
+  for (const torch::optim::Optimizer* const optimizer : learner->kept().optimizers()) {
+    groups += optimizer->param_groups().size();
+  }
+  if (groups != rates.size()) {
+    Misuse(
+        "add_param_group: call it before Batches. No checkpoint holds the state of a group that a "
+        "kept optimizer gets later");
+  }
   const LearningOptions& learning = training.config.learning;
   if (learning.schedule == "constant" && learning.warmup_steps == 0 && !training.config.scale_lr) {
     return;
