@@ -61,6 +61,11 @@ class Use(support.TrainerTest):
                 self.assertIn(says, workers[1].text("err"))
                 workers[0].wait()
 
+    def test_a_loss_that_is_no_number_is_said_once(self):
+        workers = self.run_world(["--how=has no loss on rank 1", "--epochs=2", "--batch=16"], ranks=2)
+        self.assertEqual(workers[0].text("err").count("warning: the loss of rank 1 is nan in a step from 1 to 2. "), 1)
+        self.assertEqual(sum(worker.text("err").count("the loss of") for worker in workers), 1)
+
     def test_the_rate_of_an_optimizer_that_is_not_kept_is_left_out(self):
         (worker,) = self.run_world(["--how=keeps no optimizer", "--epochs=1", "--batch=16"])
         self.assertIn("no kept optimizer trains", worker.text("err"))

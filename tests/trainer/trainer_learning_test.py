@@ -31,6 +31,11 @@ class Learning(support.TrainerTest):
                 {"t", "gen", "step", "epoch", "loss", "lr", "samples_per_s", "mem"}, point.keys())
             self.assertIn(f" norm {moved:.3g} lr 1.0e+00 ", loose_run[0].text("err"))
 
+    def test_a_loss_that_is_no_number_is_said_once(self):
+        workers = self.run_world(TOY + ["--epochs=2", "--lr=1e30"], ranks=2)
+        self.assertEqual(workers[0].text("err").count("the loss of 2 of 2 ranks is nan in a step from 1 to 10."), 1)
+        self.assertEqual(sum(worker.text("err").count("the loss of") for worker in workers), 1)
+
     def distance(self, one, other):
         one, other = support.parameters(one), support.parameters(other)
         return math.sqrt(sum((a - b) ** 2 for name in one for a, b in zip(one[name], other[name])))

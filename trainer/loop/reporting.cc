@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <string>
+#include <utility>
 
 #include "trainer/learning/torch_settings.h"
 #include "trainer/loop/evaluation.h"
@@ -55,16 +57,39 @@ Result<void> Reporting::Report(const FinishedStep& step) {
     next = std::clamp(steps / seconds * interval, 1.0, kMostStepsToReport);
   }
   ASSIGN_OR_RETURN(const Score own, training_.learner->TakeScore());
-  std::array<double, 1> steps_to_next = {std::ceil(next)};
-  ASSIGN_OR_RETURN(const Score sum, SumOverRanks(*training_.group, own, steps_to_next));
+  const bool finite = std::isfinite(own.loss_sum);
+  // Steps to the next report; the ranks whose loss is not finite, and their numbers.
+  std::array<double, 3> sums = {std::ceil(next), finite ? 0.0 : 1.0,
+                                finite ? 0.0 : training_.env.rank};
+  ASSIGN_OR_RETURN(const Score sum, SumOverRanks(*training_.group, own, sums));
   training_.state.loss = sum.loss_sum / static_cast<double>(sum.samples);
   if (training_.IsRankZero()) {
     Publish(sum, seconds, step);
+    if (sums[1] > 0 && !std::exchange(warned_, true)) {
+      WarnOfLoss(sums[1], sums[2]);
+    }
   }
   reported_step_ = training_.state.step;
   reported_at_ = Clock::now();
-  report_at_ = training_.state.step + static_cast<std::uint64_t>(steps_to_next[0]);
+  report_at_ = training_.state.step + static_cast<std::uint64_t>(sums[0]);
   return {};
+}
+
+void Reporting::WarnOfLoss(double count, double sum) {
+  const auto whole = [](double number) {
+    return std::to_string(static_cast<std::uint64_t>(number));
+  };
+  const std::string ranks =
+      count == 1 ? "rank " + whole(sum)
+                 : whole(count) + " of " + std::to_string(training_.env.world_size) + " ranks";
+  training_.Say(LogLevel::kWarning,
+                "the loss of " + ranks + " is " +
+                    (std::isnan(training_.state.loss) ? "nan" : "infinite") + " in a step from " +
+                    std::to_string(reported_step_ + 1) + " to " +
+                    std::to_string(training_.state.step) +
+                    ". Training continues, but parameters and new checkpoints may be nan too. Look "
+                    "for such numbers in the samples, or start afresh with a lower learning rate "
+                    "or clipped gradients (--init-from takes an older checkpoint's parameters)");
 }
 
 // Of all ranks' samples since the last report, which took so many `seconds`.

@@ -23,9 +23,12 @@ class Reporting final : public StepObserver {
  private:
   Result<void> Report(const FinishedStep& step);
   void Publish(const Score& score, double seconds, const FinishedStep& step);
+  // Once. `count` ranks have such a loss; `sum` adds their numbers up.
+  void WarnOfLoss(double count, double sum);
 
   Saving& saving_;
   bool replays_ = false;  // It was logged that steps are replayed.
+  bool warned_ = false;   // Of a loss that is no number.
   std::uint64_t report_at_ = 0;
   std::uint64_t reported_step_ = 0;
   std::chrono::steady_clock::time_point reported_at_;
