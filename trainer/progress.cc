@@ -73,7 +73,7 @@ std::string ProgressLine(const ProgressPoint& point) {
   const std::string each =
       point.ranks > 1 ? "(" + Rate(point.samples_per_second / point.ranks) + "/rank) " : "";
   const double seconds_left =
-      static_cast<double>(point.samples_left) / point.samples_per_second;  // Infinity: "?".
+      static_cast<double>(point.total_steps - point.step) * point.step_seconds;
   return std::string(text) + accuracy + others + norm + lr + Rate(point.samples_per_second) +
          " samples/s " + each + "eta " + Clock(seconds_left) +
          (point.last_checkpoint ? " ckpt " + std::to_string(*point.last_checkpoint) : "");

@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
@@ -26,8 +27,7 @@ struct ProgressPoint {
   double accuracy = 0;  // Likewise, 0 to 1. NaN: the task knows none.
   double lr = 0;        // NaN: not known.
   double samples_per_second = 0;
-  double step_seconds = 0;  // Mean since the last report.
-  std::uint64_t samples_left = 0;
+  double step_seconds = std::numeric_limits<double>::quiet_NaN();  // Mean since the last report.
   std::uint32_t ranks = 1;
   std::optional<std::uint64_t> gpu_bytes;        // Bytes of rank 0 on its GPU now.
   std::optional<std::uint64_t> gpu_peak;         // The most bytes of rank 0 on its GPU.

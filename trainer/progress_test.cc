@@ -17,14 +17,14 @@ TEST(ProgressLine, SaysWhereWeAreAndHowLongItTakes) {
                       .accuracy = 0.8812,
                       .lr = 1e-3,
                       .samples_per_second = 5120,
-                      .samples_left = 5120 * 192};
+                      .step_seconds = 192.0 / 3490};
   EXPECT_EQ(ProgressLine(point),
             "epoch 3/5 step 1200/4690 loss 0.4123 acc 88.1% lr 1.0e-03 5.1k samples/s eta 3:12");
   point.last_checkpoint = 1000;
   point.samples_per_second = 512000;
   point.ranks = 4;
   point.gradient_norm = 1.93456;
-  point.samples_left = 512000ull * 3601;
+  point.step_seconds = 3601.0 / 3490;
   EXPECT_EQ(ProgressLine(point),
             "epoch 3/5 step 1200/4690 loss 0.4123 acc 88.1% norm 1.93 lr 1.0e-03 512k samples/s "
             "(128k/rank) eta 1:00:01 ckpt 1000");
@@ -41,7 +41,7 @@ TEST(ProgressLine, LeavesOutAnAccuracyAndARateThatThereAreNot) {
 }
 
 TEST(ProgressLine, KnowsNoEtaWithoutASpeed) {
-  const ProgressPoint point{.epochs = 1, .samples_left = 100};
+  const ProgressPoint point{.epochs = 1, .total_steps = 100};
   EXPECT_NE(ProgressLine(point).find("0 samples/s eta ?"), std::string::npos);
 }
 

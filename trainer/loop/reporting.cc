@@ -112,7 +112,6 @@ void Reporting::Publish(const Score& score, double seconds, const FinishedStep& 
   point.lr = training_.learner->LearningRate().value_or(training_.LearningRate());
   point.samples_per_second = samples / seconds;
   point.step_seconds = seconds / static_cast<double>(state.step - reported_step_);
-  point.samples_left = training_.SamplesLeft();
   point.ranks = training_.env.world_size;
   point.gradient_norm = training_.learner->GradientNorm();
   if (const std::optional<DeviceMemory> memory = MemoryOf(training_.device)) {

@@ -38,10 +38,6 @@ void Training::Say(LogLevel level, const std::string& text) {
   Log(level, text);
 }
 
-std::uint64_t Training::SamplesLeft() const {
-  return (Epochs() - state.epoch) * dataset.train.count - state.samples_in_epoch;
-}
-
 std::uint64_t Training::StepsLeft() const {
   if (state.epoch >= Epochs()) {
     return 0;

@@ -50,7 +50,6 @@ struct Training {
 
   std::uint64_t Epochs() const { return static_cast<std::uint64_t>(config.epochs); }
   bool Done() const { return stopped_early || state.epoch >= Epochs(); }
-  std::uint64_t SamplesLeft() const;
   std::uint64_t StepsLeft() const;
   // The rate of the next step, which the schedule makes of `lr`.
   double LearningRate(double lr) const;
