@@ -45,6 +45,7 @@ void AddLearning(SharedSettings& settings, const LearningOptions& options) {
                    {"--decay-factor", Text(options.decay_factor)},
                    {"--clip-norm", Text(options.clip_norm)},
                    {"--grad-norm", Text(options.grad_norm)},
+                   {"--drop-last", Text(options.drop_last)},
                    {"--autocast", options.autocast},
                    {"--compress", options.compress},
                    {"--loss", options.loss},

@@ -38,26 +38,13 @@ TEST(SharedSettings, AreEqualWhateverRanksMayDoByThemselves) {
 }
 
 TEST(SharedSettings, DifferInEachOptionThatMakesAnotherTraining) {
-  for (const char* const option : {"--lr=0.5",
-                                   "--seed=7",
-                                   "--epochs=9",
-                                   "--batch=3",
-                                   "--micro-batch=2",
-                                   "--optimizer=adamw",
-                                   "--weight-decay=0.5",
-                                   "--clip-norm=1",
-                                   "--grad-norm",
-                                   "--autocast=bf16",
-                                   "--compress=fp16",
-                                   "--schedule=cosine",
-                                   "--warmup-steps=4",
-                                   "--bucket-mib=1",
-                                   "--backend=gloo",
-                                   "--scale-lr",
-                                   "--freeze=fc1",
-                                   "--validate-every=5",
-                                   "--split-devices=cpu,cpu",
-                                   "--deterministic"}) {
+  for (const char* const option :
+       {"--lr=0.5",          "--seed=7",          "--epochs=9",         "--batch=3",
+        "--micro-batch=2",   "--optimizer=adamw", "--weight-decay=0.5", "--clip-norm=1",
+        "--grad-norm",       "--drop-last",       "--autocast=bf16",    "--compress=fp16",
+        "--schedule=cosine", "--warmup-steps=4",  "--bucket-mib=1",     "--backend=gloo",
+        "--scale-lr",        "--freeze=fc1",      "--validate-every=5", "--split-devices=cpu,cpu",
+        "--deterministic"}) {
     EXPECT_NE(Difference(Given({}), Given({option}), 1), "") << option;
   }
 }

@@ -47,6 +47,7 @@ constexpr Setting kFree[] = {{"lr", "learning rate"},
                              {"momentum", "momentum"},
                              {"nesterov", "use of Nesterov's momentum"},
                              {"micro_batch", "most samples of one forward"},
+                             {"drop_last", "use of --drop-last"},
                              {"schedule", "schedule"},
                              {"warmup_steps", "warm-up"},
                              {"decay_every", "steps between decays"},
@@ -63,6 +64,7 @@ std::string Hyperparameter(const TrainState& state, const std::string& name) {
   // As before there was a choice.
   return name == "loss"          ? "auto"
          : name == "no_sync"     ? "no"
+         : name == "drop_last"   ? "no"
          : name == "limit_train" ? "none"  // Of a program.
                                  : kUnknown;
 }
@@ -194,6 +196,7 @@ TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
       {"momentum", Exact(config.momentum)},
       {"nesterov", config.nesterov ? "yes" : "no"},
       {"micro_batch", std::to_string(config.micro_batch)},
+      {"drop_last", config.learning.drop_last ? "yes" : "no"},
       {"schedule", config.learning.schedule},
       {"warmup_steps", std::to_string(config.learning.warmup_steps)},
       {"decay_every", std::to_string(config.learning.decay_every)},

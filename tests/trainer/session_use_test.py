@@ -66,6 +66,18 @@ class Use(support.TrainerTest):
         self.assertEqual(workers[0].text("err").count("warning: the loss of rank 1 is nan in a step from 1 to 2. "), 1)
         self.assertEqual(sum(worker.text("err").count("the loss of") for worker in workers), 1)
 
+    def test_a_rest_of_one_sample_can_be_left_out(self):
+        flags = ["--how=normalises", "--epochs=2", "--batch=16"]
+        (worker,) = self.run_world(flags, expect=1)
+        self.assertIn("Expected more than 1 value per channel", worker.text("err"))
+        self.checkpoints = self.path("left out")
+        self.run_world([*flags, "--drop-last", "--result=" + self.path("result")])
+        self.assertEqual(self.json_of("result")["steps"], 8)
+        self.checkpoints = self.path("none left")
+        (worker,) = self.run_world([*flags, "--drop-last", "--batch=66"], expect=2)
+        self.assertIn("--drop-last leaves no sample: a step of all ranks takes 66, and the data set has 65",
+                      worker.text("err"))
+
     def test_the_rate_of_an_optimizer_that_is_not_kept_is_left_out(self):
         (worker,) = self.run_world(["--how=keeps no optimizer", "--epochs=1", "--batch=16"])
         self.assertIn("no kept optimizer trains", worker.text("err"))

@@ -51,6 +51,14 @@ class Stop(support.TrainerTest):
         audit = audit_samples(self.path("samples"))
         self.assertEqual(audit.steps_taken, STEPS_OF_TWO, "no step may be taken twice")
 
+    def test_the_rest_of_an_epoch_can_be_left_out_from_then_on(self):
+        flags = ["--epochs=3", "--limit-train=100", "--checkpoint-every=100000"]
+        step = self.stopped(flags + ["--batch=4", "--skew=0:50"], 1, 20)
+        (last,) = self.run_world(flags + ["--batch=32", "--drop-last", "--result=" + self.path("result")], generation=2)
+        self.assertIn("the use of --drop-last changes from no to yes", last.text("err"))
+        epoch, used = divmod(4 * step, 100)
+        self.assertEqual(self.json_of("result")["steps"], step + (100 - used) // 32 + (2 - epoch) * 3)
+
     def test_the_world_may_change_and_every_sample_is_used_once_an_epoch(self):
         log = ["--sample-log=samples"]
         logged = SLOWED + log

@@ -65,7 +65,7 @@ Result<void> BatchFeed::FillPart(FeedPart& part, std::size_t slot) {
     }
     now.lead = static_cast<std::uint32_t>(order_->At(now.batch.first));
     FillShare(*order_, now.batch, plan_.rank, plan_.world_size, now.share);
-    cursor_ = CursorAfter(now.batch, count_);
+    cursor_ = CursorAfter(now.batch, count_, plan_.least_batch);
     now.after = cursor_;
     now.first = 0;
   } else {

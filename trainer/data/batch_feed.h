@@ -26,6 +26,7 @@ struct FeedPlan {
   Cursor start;
   std::uint64_t seed = 0;
   std::uint64_t global_batch = 1;
+  std::uint64_t least_batch = 1;    // Fewer samples at the end of an epoch are left out.
   std::uint64_t most_per_part = 1;  // Of this rank's share of a step, at a time.
   std::uint32_t rank = 0;
   std::uint32_t world_size = 1;

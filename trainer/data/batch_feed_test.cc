@@ -65,6 +65,14 @@ TEST(BatchFeed, ARankWithoutSamplesTakesTheStepToo) {
   EXPECT_EQ(parts[2].epoch, 1u);
 }
 
+TEST(BatchFeed, LeavesOutALastBatchThatIsTooSmall) {
+  FeedPlan plan{.global_batch = 4, .most_per_part = 4};
+  const std::vector<Seen> all = Take(plan, 4, 5);
+  plan.least_batch = 4;
+  const std::vector<Seen> parts = Take(plan, 2, 5);
+  EXPECT_EQ(parts, (std::vector<Seen>{all[0], all[2]}));
+}
+
 // The thread changes when samples are gathered, never which.
 TEST(BatchFeed, AheadGivesTheSameParts) {
   for (const std::uint64_t most_per_part : {3, 16}) {

@@ -46,10 +46,10 @@ GlobalBatch BatchAt(const Cursor& cursor, std::uint64_t epoch_size, std::uint64_
   return {cursor.epoch, cursor.consumed, std::min(global_batch, epoch_size - cursor.consumed)};
 }
 
-Cursor CursorAfter(const GlobalBatch& batch, std::uint64_t epoch_size) {
+Cursor CursorAfter(const GlobalBatch& batch, std::uint64_t epoch_size, std::uint64_t least) {
   const std::uint64_t consumed = batch.first + batch.count;
   CHECK(consumed <= epoch_size);
-  return consumed == epoch_size ? Cursor{batch.epoch + 1, 0} : Cursor{batch.epoch, consumed};
+  return epoch_size - consumed < least ? Cursor{batch.epoch + 1, 0} : Cursor{batch.epoch, consumed};
 }
 
 void FillShare(const Permutation& permutation, const GlobalBatch& batch, std::uint32_t rank,
@@ -65,8 +65,9 @@ std::uint64_t LargestShare(std::uint64_t global_batch, std::uint32_t world_size)
   return (global_batch + world_size - 1) / world_size;
 }
 
-std::uint64_t StepsPerEpoch(std::uint64_t epoch_size, std::uint64_t global_batch) {
-  return (epoch_size + global_batch - 1) / global_batch;
+std::uint64_t StepsPerEpoch(std::uint64_t epoch_size, std::uint64_t global_batch,
+                            std::uint64_t least) {
+  return (epoch_size + global_batch - least) / global_batch;
 }
 
 std::uint64_t StepSeed(std::uint64_t seed, std::uint64_t step, std::uint32_t rank) {

@@ -51,8 +51,9 @@ struct GlobalBatch {
 
 GlobalBatch BatchAt(const Cursor& cursor, std::uint64_t epoch_size, std::uint64_t global_batch);
 
-// The cursor once `batch` is used; the start of the next epoch after the last one.
-Cursor CursorAfter(const GlobalBatch& batch, std::uint64_t epoch_size);
+// The cursor once `batch` is used; the start of the next epoch after the last one. An epoch leaves
+// its last samples out where they are fewer than `least`.
+Cursor CursorAfter(const GlobalBatch& batch, std::uint64_t epoch_size, std::uint64_t least = 1);
 
 // The dataset indices of one rank's part of a batch: positions first + rank, first + rank + world,
 // ... Empty for the last ranks of a small batch; they still take the step. Reuses `indices`.
@@ -62,8 +63,9 @@ void FillShare(const Permutation& permutation, const GlobalBatch& batch, std::ui
 // The most samples any rank can get of a global batch of this size.
 std::uint64_t LargestShare(std::uint64_t global_batch, std::uint32_t world_size);
 
-// Optimizer steps of one epoch from its start.
-std::uint64_t StepsPerEpoch(std::uint64_t epoch_size, std::uint64_t global_batch);
+// Optimizer steps of one epoch from its start; `least` as above, at most `global_batch`.
+std::uint64_t StepsPerEpoch(std::uint64_t epoch_size, std::uint64_t global_batch,
+                            std::uint64_t least = 1);
 
 // The seed of whatever a rank draws at random during one step, a pure function of its arguments:
 // a resumed run draws the same numbers without any generator state having been saved.

@@ -71,6 +71,14 @@ TEST(Sampler, LastBatchOfAnEpochIsWhatIsLeft) {
   EXPECT_EQ(StepsPerEpoch(128, 64), 2u);
 }
 
+TEST(Sampler, ALastBatchThatIsTooSmallCanBeLeftOut) {
+  EXPECT_EQ(CursorAfter(BatchAt({4, 0}, 100, 64), 100, 64), (Cursor{5, 0}));
+  EXPECT_EQ(CursorAfter(BatchAt({4, 0}, 128, 64), 128, 64), (Cursor{4, 64}));
+  EXPECT_EQ(StepsPerEpoch(100, 64, 64), 1u);
+  EXPECT_EQ(StepsPerEpoch(128, 64, 64), 2u);
+  EXPECT_EQ(StepsPerEpoch(63, 64, 64), 0u);
+}
+
 TEST(Sampler, RankWithoutASampleGetsAnEmptyShare) {
   const Permutation permutation(100, 1, 0);
   std::vector<std::uint32_t> indices = {7};

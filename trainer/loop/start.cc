@@ -257,6 +257,16 @@ Result<void> StartFrom(const Start& start, Training& training) {
     return Invalid("the checkpoint has used more samples of its epoch than the data set has",
                    std::to_string(state.samples_in_epoch) + " of " + std::to_string(samples));
   }
+  if (samples < training.LeastBatch()) {
+    return Error{ErrorKind::kInvalid, "--drop-last leaves no sample: a step of all ranks takes " +
+                                          std::to_string(state.global_batch) +
+                                          ", and the data set has " + std::to_string(samples) +
+                                          ". Set a smaller --batch"};
+  }
+  if (samples - state.samples_in_epoch < training.LeastBatch()) {  // The checkpoint was without it.
+    ++state.epoch;
+    state.samples_in_epoch = 0;
+  }
   training.schedule = ScheduleOf(config.learning, state.step + training.StepsLeft());
   RETURN_IF_ERROR(training.learner->Start(state.buckets, start.state_from));
   training.heartbeat.Resume(state.step);

@@ -43,8 +43,8 @@ std::uint64_t Training::StepsLeft() const {
     return 0;
   }
   const std::uint64_t samples = dataset.train.count;
-  return StepsPerEpoch(samples - state.samples_in_epoch, state.global_batch) +
-         (Epochs() - state.epoch - 1) * StepsPerEpoch(samples, state.global_batch);
+  return StepsPerEpoch(samples - state.samples_in_epoch, state.global_batch, LeastBatch()) +
+         (Epochs() - state.epoch - 1) * StepsPerEpoch(samples, state.global_batch, LeastBatch());
 }
 
 // --scale-lr depends on the batch, not on the number of ranks that share it at the moment.
@@ -64,6 +64,7 @@ FeedPlan Training::Feed(std::uint64_t most_per_part, bool ahead) const {
   return {.start = {state.epoch, state.samples_in_epoch},
           .seed = state.seed,
           .global_batch = state.global_batch,
+          .least_batch = LeastBatch(),
           .most_per_part = most_per_part,
           .rank = env.rank,
           .world_size = env.world_size,

@@ -51,6 +51,8 @@ struct Training {
   std::uint64_t Epochs() const { return static_cast<std::uint64_t>(config.epochs); }
   bool Done() const { return stopped_early || state.epoch >= Epochs(); }
   std::uint64_t StepsLeft() const;
+  // The fewest samples of a step (--drop-last).
+  std::uint64_t LeastBatch() const { return config.learning.drop_last ? state.global_batch : 1; }
   // The rate of the next step, which the schedule makes of `lr`.
   double LearningRate(double lr) const;
   double LearningRate() const { return LearningRate(config.lr); }

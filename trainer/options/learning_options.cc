@@ -30,6 +30,9 @@ void AddLearningOptions(CLI::App& app, LearningOptions& options) {
                  "Scale gradients down to this norm over all parameters, if theirs is larger");
   app.add_flag("--grad-norm", options.grad_norm,
                "Report the gradients' norm over all parameters, as --clip-norm does");
+  app.add_flag("--drop-last", options.drop_last,
+               "Leave out an epoch's last samples that are too few for a whole step: batch norm "
+               "needs two on each rank");
   app.add_option("--autocast", options.autocast,
                  "bf16, fp16 (GPUs): forward in 16 bits where libtorch's autocast holds it safe; "
                  "off")

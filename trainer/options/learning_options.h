@@ -54,6 +54,8 @@ struct LearningOptions {
   std::optional<double> clip_norm;
   // The gradients' norm is reported, which costs a pass over all of them.
   bool grad_norm = false;
+  // The samples at an epoch's end that are fewer than a global batch are never learned from.
+  bool drop_last = false;
   // "bf16" or "fp16": the forward has fewer digits; "off": all.
   std::string autocast = "off";
   // "fp16" or "bf16": gradients have fewer digits on their way; "off": all.

@@ -64,6 +64,7 @@ using Example = std::vector<torch::Tensor>;
 
 // The samples of one rank in one step, on the session's device. If the last batch of an epoch is
 // too small for all ranks, a rank without a share gets one sample, which is not learned from.
+// --drop-last leaves out a last batch that is smaller than the others.
 struct Batch {
   // The tensors of an example, with the samples as first dimension.
   std::vector<torch::Tensor> tensors;
