@@ -61,6 +61,23 @@ class Use(support.TrainerTest):
                 self.assertIn(says, workers[1].text("err"))
                 workers[0].wait()
 
+    def test_a_rank_that_leaves_the_loop_before_the_others_is_named(self):
+        for backend in ("shm", "gloo"):
+            with self.subTest(backend):
+                self.checkpoints = self.path(backend)
+                workers = self.start(["--how=leaves on rank 1", "--batch=16", "--collective-timeout=8",
+                                      "--backend=" + backend], ranks=2)
+                self.assertEqual(workers[1].wait(), 2)
+                left = "rank 1 left the loop over session.Batches after step 1, and "
+                self.assertIn(f"warning: {left}waits for the other ranks. All ranks must", workers[1].text("err"))
+                self.assertIn(f"error: {left}not all others did. All ranks must", workers[1].text("err"))
+                self.assertEqual(workers[0].wait(), 75)
+
+    def test_ranks_that_leave_the_loop_together_have_finished(self):
+        for worker in self.run_world(["--how=leaves together", "--batch=16", "--result=" + self.path("result")], ranks=2):
+            self.assertNotIn("left the loop", worker.text("err"))
+        self.assertEqual(self.json_of("result")["steps"], 1)
+
     def test_a_loss_that_is_no_number_is_said_once(self):
         workers = self.run_world(["--how=has no loss on rank 1", "--epochs=2", "--batch=16"], ranks=2)
         self.assertEqual(workers[0].text("err").count("warning: the loss of rank 1 is nan in a step from 1 to 2. "), 1)

@@ -409,4 +409,31 @@ Result<void> ProcessGroup::Sum(std::span<double> values) {
   }
 }
 
+Result<bool> ProcessGroup::Count(const std::string& what) {
+  if (size_ == 1) {
+    return true;
+  }
+  try {
+    c10d::Store& store = *torch_->group->getStore();
+    const bool last = store.add(what, 1) == size_;
+    if (last) {
+      store.set(what + "/all", std::vector<std::uint8_t>{1});
+    }
+    return last;
+  } catch (const std::exception&) {
+    return CollectiveError(rank_, "reach the store");
+  }
+}
+
+Result<bool> ProcessGroup::AllCounted(const std::string& what, std::chrono::milliseconds limit) {
+  try {
+    torch_->group->getStore()->wait({what + "/all"}, limit);
+    return true;
+  } catch (const c10::DistStoreError&) {
+    return false;
+  } catch (const std::exception&) {
+    return CollectiveError(rank_, "reach the store");
+  }
+}
+
 }  // namespace ddprun

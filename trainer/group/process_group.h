@@ -51,6 +51,11 @@ class ProcessGroup {
   // Every element becomes its sum over the ranks.
   Result<void> Sum(std::span<double> values);
 
+  // These go through the store, so that they disturb no collective that other ranks are in. Counts
+  // this rank; whether all ranks have been counted, by now or within `limit`.
+  Result<bool> Count(const std::string& what);
+  Result<bool> AllCounted(const std::string& what, std::chrono::milliseconds limit);
+
   // When this rank began its first all-reduce of tensors since the last call; nullopt: none. Call
   // it on the thread that begins them.
   std::optional<std::chrono::steady_clock::time_point> TakeEntry();

@@ -29,6 +29,9 @@
 namespace ddprun {
 namespace {
 
+// Until a rank says that it waits for the others to leave the loop, too.
+constexpr Duration kMostLeaving{5'000};
+
 // Thrown to leave the program's function. It does not derive from std::exception, so a program's
 // handler for those does not catch it.
 struct LeaveProgram {
@@ -145,6 +148,7 @@ struct Session::Impl {
   void AgreeOnTensors();
   void SetLearningRates();
   void TakeBatch();
+  Result<void> LeaveTogether();
   void Finish();
 
   Training& training;
@@ -385,6 +389,31 @@ void Session::Impl::TakeBatch() {
   }
 }
 
+// Peers that still take steps wait for this rank in a collective: another one here would not meet
+// theirs, and Gloo ends a process for that.
+Result<void> Session::Impl::LeaveTogether() {
+  const std::string key = "left the loop";
+  const std::string left = "rank " + std::to_string(training.env.rank) +
+                           " left the loop over session.Batches after step " +
+                           std::to_string(training.state.step);
+  const std::string rule = "All ranks must leave it after the same step";
+  // A little sooner than peers give this rank up.
+  const Duration patience = training.config.peer_timeout * 7 / 8;
+  const Duration first = std::min(kMostLeaving, patience / 2);
+  ASSIGN_OR_RETURN(bool together, training.group->Count(key));
+  if (!together) {
+    ASSIGN_OR_RETURN(together, training.group->AllCounted(key, first));
+  }
+  if (!together) {
+    training.Say(LogLevel::kWarning, left + ", and waits for the other ranks. " + rule);
+    ASSIGN_OR_RETURN(together, training.group->AllCounted(key, patience - first));
+  }
+  if (!together) {
+    return Error{ErrorKind::kInvalid, left + ", and not all others did. " + rule};
+  }
+  return {};
+}
+
 void Session::Impl::Finish() {
   end = steps.Finish();
   if (!*end || **end == TrainingEnd::kStopped) {
@@ -608,8 +637,10 @@ Batches::~Batches() {
   }
   my.batch.reset();
   my.autocast.reset();
+  // After the last step all ranks leave.
+  const Result<void> left = my.steps.MoreSteps() ? my.LeaveTogether() : Result<void>();
   my.training.stopped_early = true;
-  my.end = my.steps.Finish();
+  my.end = left ? my.steps.Finish() : left.error();
 }
 
 Batches::Iterator Batches::begin() const {
