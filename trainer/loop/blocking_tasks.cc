@@ -65,8 +65,9 @@ Result<void> Wait(Training& training, BlockingTask&& task, bool together) {
     }
     if (busy && due.word) {
       Log(LogLevel::kWarning, task.what + ", " + std::to_string(wait.Lasted(now).count()) +
-                                  (task.on_disk ? " s so far: waiting for the disk [disk-wait]"
-                                                : " s so far: waiting for the CPU"));
+                                  " s so far: waiting for the " + (task.on_disk ? "disk" : "CPU") +
+                                  (task.waits_too.empty() ? "" : ", or " + task.waits_too) +
+                                  (task.on_disk ? " [disk-wait]" : ""));
     }
     if (now - told >= kTellEvery) {
       told = now;

@@ -19,6 +19,7 @@ struct BlockingTask {
   std::uint64_t bytes = 0;             // About how many are read or written.
   std::function<Result<void>()> work;  // Empty: only other ranks have work.
   bool on_disk = true;                 // False: the work computes, and messages say so.
+  std::string waits_too;               // "to see whether ...": of work that also waits for that.
 };
 
 // Returns what came of the work.

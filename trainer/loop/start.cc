@@ -213,7 +213,8 @@ Result<Start> AgreeOnStart(Training& training, Saving& saving) {
   }
   RETURN_IF_ERROR(LookInMemory(training, saving.OpenMemory(), choice));
   BlockingTask task{.what = "the checkpoints in '" + training.config.checkpoint_dir.native() +
-                            "' are being claimed and read"};
+                            "' are being claimed and read",
+                    .waits_too = "to see whether another training writes there"};
   if (training.IsRankZero()) {
     task.work = [&training, &saving, choice] {
       choice->read = ReadStart(training, saving, *choice);
