@@ -21,8 +21,11 @@ ZONE = "default.svc.cluster.local"
 GO = "/ckpt/go"
 WORKER = (FAKE_WORKER, "--exit-on-term=75", "--notify=READY=1", HELLO, f"--wait-file={GO}")
 
+# Of the image: what was built, with the trainer's data, and the libraries that scripts/setup.sh has loaded.
+IMAGE = (os.path.dirname(os.path.dirname(DDPRUN)), os.path.dirname(FAKE_WORKER), os.path.expanduser("~/.cache"))
+
 # $1: an empty directory; $2: the pod's files; $3: /ckpt's; $4: host name. The rest is executed.
-CONTAINER = f"PROGRAMS='{os.path.dirname(DDPRUN)} {os.path.dirname(FAKE_WORKER)}'" + r"""
+CONTAINER = f"IMAGE='{' '.join(IMAGE)}'" + r"""
 set -e
 root=$1 files=$2 ckpt=$3
 hostname "$4"
@@ -39,8 +42,8 @@ mount -t proc proc "$root/proc"
 mount --rbind /dev "$root/dev"
 mount -t tmpfs -o size=64k none "$root/dev/shm"
 mount -t tmpfs -o size=16m none "$root/tmp"
-for one in $PROGRAMS; do  # They may lie below /tmp, of which a pod has its own.
-  [ -d "$root$one" ] || { mkdir -p "$root$one"; mount --bind "$one" "$root$one"; }
+for one in $IMAGE; do  # These folders may lie below /tmp, of which a pod has its own.
+  [ -d "$root$one" ] || [ ! -d "$one" ] || { mkdir -p "$root$one"; mount --bind "$one" "$root$one"; }
 done
 mount --bind "$ckpt" "$root/ckpt"
 mount --bind "$files/hosts" "$root/etc/hosts"
