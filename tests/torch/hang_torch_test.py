@@ -36,7 +36,8 @@ class Hangs(TorchTest):
         run = self.run_program(3, "silent.py", "stands still", "leaves the loop",
                                "prepares in a thread, compile, saves slowly",
                                flags=JUDGED)
-        self.assertNotIn("--preload not used", run.err())
+        # But on a busy machine a preload process may be late with a fork, and that worker starts from its file.
+        self.assertNotRegex(run.err(), "--preload not used: (?!the preload process: it did not answer within )")
         self.assert_named(run.err(), 2)
 
     def evidence(self, logs, attempt):
