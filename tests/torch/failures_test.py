@@ -3,10 +3,19 @@
 import os
 import re
 
+from ddprun_runs import command_of, eventually
 from torch_runs import DDPRUN, FORKED, LIMIT, TORCHRUN, TorchTest, program, read_text
 
 
 class Death(TorchTest):
+    def remove_cgroup(self, folder):
+        """Once it is empty: the processes of a run that did not end are killed by then, but not waited for."""
+        def processes():
+            return read_text(os.path.join(folder, "cgroup.procs")).split()
+        eventually(lambda: not processes())
+        self.assertEqual([f"{pid} {command_of(pid)}" for pid in processes()], [], "left in the cgroup")
+        os.rmdir(folder)
+
     def memory_cgroup(self, limit):
         """A new cgroup with so many bytes; the test is skipped where none can be made."""
         for line in read_text("/proc/self/cgroup").splitlines():
@@ -20,7 +29,7 @@ class Death(TorchTest):
             folder = os.path.join(base, self.run_id)
             try:
                 os.mkdir(folder)
-                self.addCleanup(os.rmdir, folder)
+                self.addCleanup(self.remove_cgroup, folder)
                 with open(os.path.join(folder, setting), "r+") as file:
                     file.write(str(limit))
                 return folder
