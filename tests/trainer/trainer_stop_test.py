@@ -146,8 +146,8 @@ class Stop(support.TrainerTest):
                     break
             samples *= 2  # It had ended.
         first.kill(signal.SIGTERM)
+        self.assertTrue(first.wait_for_text("asked to stop: step 20 is being saved"), first.text("err"))
         self.assertTrue(self.eventually_saved(first, 20), first.text("err"))
-        self.assertIn("asked to stop: step 20 is being saved", first.text("err"))
 
     # It may take longer to make than a launcher has patience.
     def test_a_profile_of_all_steps_comes_after_all_that_is_saved(self):
