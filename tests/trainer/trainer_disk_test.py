@@ -192,7 +192,7 @@ class Disk(support.TrainerTest):
             self.fail("it was never left waiting: " + workers[0].text("err"))
         again = self.start_held("open:nothing", "--epochs=100000", checkpoints=self.checkpoints, generation=2)
         self.assertTrue(again[0].wait_for_step(int(step) + 1))
-        self.assertIn(f"resumed at step {step},", again[0].text("err"))
+        self.assertTrue(again[0].wait_for_text(f"resumed at step {step},"), again[0].text("err"))
 
     # Of a rank that has no other reason to look at a disk.
     def test_files_of_each_rank_without_a_reader_hold_up_no_rank(self):
