@@ -6,6 +6,7 @@ pods share. Its names come from a DNS server, as a headless service has it; a po
 of another one has another address. Needs root.
 """
 
+import contextlib
 import os
 import signal
 import sys
@@ -59,13 +60,18 @@ class Pod:
         self.run, self.index, self.machine = run, index, machine
 
     def first(self):
-        """The container's PID 1."""
-        found = eventually(lambda: next(iter(children_of(self.run.process.pid)), 0))
+        """The container's PID 1; ProcessLookupError: it has ended."""
+        process = self.run.process
+        found = eventually(lambda: next(iter(children_of(process.pid)), 0) or process.poll() is not None)
         assert found, self.run.all()
+        if found is True:
+            raise ProcessLookupError
         return found
 
     def term(self):
-        os.kill(self.first(), signal.SIGTERM)
+        """Unless it has ended by itself meanwhile."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.first(), signal.SIGTERM)
 
     def kill(self):
         """When the grace is over, or memory is."""

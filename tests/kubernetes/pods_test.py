@@ -1,6 +1,5 @@
 """Events of pods are events of a run: the manifests' own words, in namespaces that are as pods are."""
 
-import contextlib
 import os
 import subprocess
 import sys
@@ -75,9 +74,8 @@ class Pods(KubeletTest):
             with self.subTest(flags):
                 self.uid = str(flags)
                 self.grown(3, *flags)
-                for pod in self.pods:
-                    with contextlib.suppress(ProcessLookupError):  # Of a fixed number the first one's leave ends all.
-                        pod.term()
+                for pod in self.pods:  # Of a fixed number the first one's leave ends all.
+                    pod.term()
                 for pod in self.pods:
                     self.assertEqual(pod.run.wait(), 75, self.told())
                 for pod in list(self.pods):
