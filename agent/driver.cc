@@ -17,13 +17,6 @@ namespace {
 
 constexpr Duration kSlowStart{1'000};  // Until a message says what the start waits for.
 
-// As a worker says it: twelve days at most.
-std::optional<std::chrono::microseconds> Bounded(std::optional<std::uint64_t> microseconds) {
-  constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;
-  return microseconds ? std::optional(std::chrono::microseconds(std::min(*microseconds, kLongest)))
-                      : std::nullopt;
-}
-
 }  // namespace
 
 AgentDriver::AgentDriver(Loop& loop, AgentConfig config, AgentParts parts)
@@ -35,9 +28,7 @@ AgentDriver::AgentDriver(Loop& loop, AgentConfig config, AgentParts parts)
       remains_(loop) {
   parts_.workers.Listen({
       [this](const Result<void>& started) { OnStarted(started); },
-      [this](std::uint32_t local_rank, const Notification& notification) {
-        OnNotification(local_rank, notification);
-      },
+      [this](const WorkerWord& word) { OnSpoke(word); },
       [this](std::uint32_t local_rank) {
         if (state_.placement) {
           Feed(WorkerDying{state_.placement->generation, local_rank});
@@ -213,36 +204,11 @@ void AgentDriver::OnStarted(const Result<void>& started) {
   }
 }
 
-void AgentDriver::OnNotification(std::uint32_t local_rank, const Notification& notification) {
-  if (local_rank < said_hello_.size() && notification.ready) {
-    said_hello_[local_rank] = true;
+void AgentDriver::OnSpoke(const WorkerWord& word) {
+  if (word.local_rank < said_hello_.size() && word.ready) {
+    said_hello_[word.local_rank] = true;
   }
-  WorkerSpoke spoke{local_rank,
-                    notification.ready,
-                    notification.step,
-                    notification.resume,
-                    notification.phase,
-                    {},
-                    notification.loss,
-                    notification.samples_per_s,
-                    notification.checkpoint,
-                    notification.steps,
-                    Bounded(notification.work_microseconds)};
-  spoke.printed = notification.printed;
-  spoke.printed_step = notification.printed_step;
-  spoke.collectives = notification.collectives;
-  spoke.world_collectives = notification.world_collectives;
-  spoke.in_collective = notification.in_collective;
-  if (const auto still = Bounded(notification.still_microseconds)) {
-    spoke.still = std::chrono::floor<Duration>(*still);
-  }
-  if (const auto idle = Bounded(notification.idle_microseconds)) {
-    spoke.idle = std::chrono::floor<Duration>(*idle);
-  }
-  if (const auto extend = Bounded(notification.extend_microseconds)) {
-    spoke.extend = std::chrono::ceil<Duration>(*extend);
-  }
-  Feed(spoke);
+  Feed(word);
 }
 
 void AgentDriver::OnWorkerEnded(WorkerEnd end) {

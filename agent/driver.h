@@ -85,7 +85,7 @@ class AgentDriver {
   void WatchStart();
   bool EndStart();
   void OnStarted(const Result<void>& started);
-  void OnNotification(std::uint32_t local_rank, const Notification& notification);
+  void OnSpoke(const WorkerWord& word);
   void OnWorkerEnded(WorkerEnd end);
   void OnAllGone();
   void CloseUnneededStore();

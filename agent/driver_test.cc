@@ -40,13 +40,13 @@ class Workers final : public NodeWorkers {
   void KillAll() override {}
   void HearNow() override {
     if (const auto said = std::exchange(on_page, std::nullopt)) {
-      events.spoke(0, *said);
+      events.spoke(*said);
     }
   }
   void TakeStacks(const std::vector<std::uint32_t>&, Duration, std::function<void()>) override {}
 
   WorkersEvents events;
-  std::optional<Notification> on_page;
+  std::optional<WorkerWord> on_page;
   bool signalled = false;
 };
 
@@ -58,8 +58,8 @@ class Stores final : public NodeStores {
   void End() override {}
 };
 
-Notification Told(std::uint64_t step) {
-  Notification said;
+WorkerWord Told(std::uint64_t step) {
+  WorkerWord said;
   said.step = step;
   return said;
 }
@@ -108,7 +108,7 @@ TEST(AgentDriver, HearsWhatIsOnAPageBeforeItJudges) {
   Workers& workers = agent.workers;
   AgentDriver& driver = agent.driver;
   const Time begin = loop.Now();
-  workers.events.spoke(0, Told(1));
+  workers.events.spoke(Told(1));
   const auto late = [&] { return driver.state().heartbeats.at(0).late; };
 
   workers.on_page = Told(2);

@@ -16,7 +16,7 @@
 
 #include "common/exit_status.h"
 #include "common/result.h"
-#include "proto/notify.h"
+#include "proto/worker_word.h"
 #include "rendezvous/messages/messages.h"
 
 namespace ddprun {
@@ -45,7 +45,7 @@ struct WorkerEnd {
 struct WorkersEvents {
   // All of them, or none: then no process of the generation is left.
   std::function<void(const Result<void>&)> started;
-  std::function<void(std::uint32_t local_rank, const Notification&)> spoke;
+  std::function<void(const WorkerWord&)> spoke;
   // A worker will end, and not with success: known before its memory is freed, for workers with a
   // life lock.
   std::function<void(std::uint32_t local_rank)> dying;

@@ -86,9 +86,7 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
                            .kept = kept_,
                            .warm = PlanWarmStart(*options_, environment_),
                            .progress = {options_->progress_from,
-                                        [this](std::uint32_t local_rank, const Notification& said) {
-                                          events_.spoke(local_rank, said);
-                                        }}},
+                                        [this](const WorkerWord& said) { events_.spoke(said); }}},
               RunnerEvents{
                   [this](std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
                     OnEnded(local_rank, status, std::move(errors));
@@ -205,6 +203,9 @@ void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
     TellRefusal(local_rank, "cannot keep the memory that the worker of local rank " +
                                 std::to_string(local_rank) + " leaves: " + heard.error().message);
   }
+  if (said.save_signal && local_rank < save_signals_.size()) {
+    save_signals_[local_rank] = *said.save_signal;
+  }
   Pass(local_rank, said);
 }
 
@@ -215,17 +216,15 @@ void ProcessWorkers::TellRefusal(std::uint32_t local_rank, const std::string& te
   }
 }
 
-void ProcessWorkers::Pass(std::uint32_t local_rank, const Notification& said) {
-  if (said.save_signal && local_rank < save_signals_.size()) {
-    save_signals_[local_rank] = *said.save_signal;
-  }
-  events_.spoke(local_rank, said);
+void ProcessWorkers::Pass(std::uint32_t local_rank, WorkerWord word) {
+  word.local_rank = local_rank;
+  events_.spoke(word);
 }
 
 // ---- Step pages ----
 void ProcessWorkers::TakePage(std::uint32_t local_rank, const SentDescriptor& sent) {
   const bool first = pages_.empty();
-  const Result<std::optional<Notification>> left =
+  const Result<std::optional<WorkerWord>> left =
       sent.cut ? Error{ErrorKind::kRefused,
                        "its message had several descriptors, or the agent's limit of descriptors "
                        "(ulimit -n) is reached"}
@@ -243,7 +242,7 @@ void ProcessWorkers::TakePage(std::uint32_t local_rank, const SentDescriptor& se
 }
 
 void ProcessWorkers::ReadPage(std::uint32_t local_rank, std::uint64_t most) {
-  if (const std::optional<Notification> said = pages_.Read(local_rank, most)) {
+  if (const std::optional<WorkerWord> said = pages_.Read(local_rank, most)) {
     Pass(local_rank, *said);
   }
 }

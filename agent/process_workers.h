@@ -78,7 +78,7 @@ class ProcessWorkers final : public NodeWorkers {
   std::filesystem::path NewAttemptDirectory(const Placement& placement);
   void OnSpawned(const Result<void>& spawned);
   void OnSaid(std::uint32_t local_rank, const Notification& said, const SentDescriptor& sent);
-  void Pass(std::uint32_t local_rank, const Notification& said);
+  void Pass(std::uint32_t local_rank, WorkerWord word);
   void TakePage(std::uint32_t local_rank, const SentDescriptor& sent);
   void ReadPage(std::uint32_t local_rank, std::uint64_t most);
   void LookAtPagesLater();

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <utility>
 
 #include "common/files.h"
 #include "common/text.h"
@@ -37,19 +38,26 @@ struct NumberField {
 constexpr NumberField kNumbers[] = {{"STEP", &Notification::step},
                                     {"STEPS", &Notification::steps, 1},
                                     {"RESUME", &Notification::resume},
-                                    {"EXTEND_TIMEOUT_USEC", &Notification::extend_microseconds},
-                                    {"WORK_USEC", &Notification::work_microseconds},
                                     {"STEP_PAGE", &Notification::step_page},
                                     {"CHECKPOINT", &Notification::checkpoint},
-                                    {"COLLECTIVES", &Notification::collectives},
-                                    {"STILL_USEC", &Notification::still_microseconds},
-                                    {"IDLE_USEC", &Notification::idle_microseconds}};
+                                    {"COLLECTIVES", &Notification::collectives}};
+
+constexpr std::pair<std::string_view, std::optional<std::chrono::microseconds> WorkerWord::*>
+    kTimes[] = {{"EXTEND_TIMEOUT_USEC", &WorkerWord::extend},
+                {"WORK_USEC", &WorkerWord::work},
+                {"STILL_USEC", &WorkerWord::still},
+                {"IDLE_USEC", &WorkerWord::idle}};
 
 void ReadNumbers(std::string_view name, std::string_view value, Notification& told) {
   const auto number = ParseNumber<std::uint64_t>(value);
   for (const NumberField& known : kNumbers) {
     if (known.name == name && number && *number >= known.least) {
       told.*known.field = number;
+    }
+  }
+  for (const auto& [known, field] : kTimes) {
+    if (known == name && number) {
+      told.*field = BoundedMicroseconds(*number);
     }
   }
   if (name == "WORLD_COLLECTIVES") {
@@ -73,6 +81,11 @@ bool IsBlockName(std::string_view name) {
 
 std::string AskSocketBeside(const std::string& notify_socket, int pid) {
   return notify_socket.empty() ? "" : notify_socket + "." + std::to_string(pid);
+}
+
+std::chrono::microseconds BoundedMicroseconds(std::uint64_t microseconds) {
+  constexpr std::uint64_t kLongest = std::uint64_t{1} << 40;
+  return std::chrono::microseconds(std::min(microseconds, kLongest));
 }
 
 Notification ParseNotification(std::string_view datagram) {

@@ -38,11 +38,14 @@
 // are ignored, malformed lines are dropped. A worker that cannot send loses nothing but its say.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+
+#include "proto/worker_word.h"
 
 namespace ddprun {
 
@@ -54,29 +57,10 @@ inline constexpr std::size_t kMaxNotifyBytes = 4096;
 // (JSON). "" where there is no notify socket.
 std::string AskSocketBeside(const std::string& notify_socket, int pid);
 
-struct Notification {
-  bool ready = false;
-  std::optional<std::uint64_t> step;
-  std::optional<std::uint64_t> work_microseconds;
+// `printed` and `printed_step` are never from a datagram.
+struct Notification : WorkerWord {
   std::optional<std::uint64_t> step_page;  // Entries.
-  std::optional<std::uint64_t> resume;
-  std::optional<std::string> phase;  // At most 64 printable characters.
-  std::optional<std::uint64_t> extend_microseconds;
-  std::optional<double> loss;           // A number, as all of these.
-  std::optional<double> samples_per_s;  // Not negative.
-  std::optional<std::uint64_t> checkpoint;
-  std::optional<std::uint64_t> steps;  // In all; not 0.
   std::optional<int> save_signal;
-  std::optional<std::uint64_t> collectives;
-  std::uint64_t world_collectives = 0;
-  bool in_collective = false;
-  std::optional<std::uint64_t> still_microseconds;
-  std::optional<std::uint64_t> idle_microseconds;
-  // The movements in the worker's output, which the agent counts; it only grows. Never from a
-  // datagram.
-  std::optional<std::uint64_t> printed;
-  // The step that the worker printed, if it prints one. Never from a datagram.
-  std::optional<std::uint64_t> printed_step;
   bool store = false;
   bool remove = false;
   std::optional<std::string> block;  // Empty: a name that no block can have.
@@ -84,6 +68,9 @@ struct Notification {
 
 // 1 to 255 ASCII characters, none of them a control character or ':'.
 bool IsBlockName(std::string_view name);
+
+// A time as a worker says it: twelve days at most.
+std::chrono::microseconds BoundedMicroseconds(std::uint64_t microseconds);
 
 // Never fails: lines that it does not understand are left out.
 Notification ParseNotification(std::string_view datagram);

@@ -13,7 +13,7 @@ TEST(Notify, ReadsItsLines) {
   EXPECT_EQ(n.step, 1200u);
   EXPECT_EQ(n.resume, 1199u);
   EXPECT_EQ(n.phase, "checkpoint");
-  EXPECT_EQ(n.extend_microseconds, 5u);
+  EXPECT_EQ(n.extend, std::chrono::microseconds(5));
 }
 
 TEST(Notify, ReadsHowWellItGoes) {
@@ -24,8 +24,8 @@ TEST(Notify, ReadsHowWellItGoes) {
   EXPECT_EQ(told.checkpoint, 1000u);
   EXPECT_EQ(ParseNotification("STEPS=2000\n").steps, 2000u);
   EXPECT_FALSE(ParseNotification("STEPS=0\nSTEPS=all\n").steps);
-  EXPECT_EQ(ParseNotification("STEP=7\nWORK_USEC=41000").work_microseconds, 41'000u);
-  EXPECT_FALSE(ParseNotification("WORK_USEC=-1\nWORK_USEC=1.5\nWORK_USEC=").work_microseconds);
+  EXPECT_EQ(ParseNotification("STEP=7\nWORK_USEC=41000").work, std::chrono::microseconds(41'000));
+  EXPECT_FALSE(ParseNotification("WORK_USEC=-1\nWORK_USEC=1.5\nWORK_USEC=").work);
   for (const char* const line :
        {"LOSS=nan", "LOSS=inf", "LOSS=1e999", "LOSS=", "LOSS=1x", "LOSS= 1", "SAMPLES_PER_S=-1",
         "SAMPLES_PER_S=nan", "CHECKPOINT=-1"}) {
@@ -42,7 +42,7 @@ TEST(Notify, DropsWhatItDoesNotUnderstand) {
   EXPECT_FALSE(n.ready);
   EXPECT_FALSE(n.step);
   EXPECT_FALSE(n.phase);
-  EXPECT_FALSE(n.extend_microseconds);
+  EXPECT_FALSE(n.extend);
   EXPECT_FALSE(ParseNotification("PHASE=" + std::string(65, 'x')).phase);
 }
 

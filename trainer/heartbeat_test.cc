@@ -85,7 +85,7 @@ TEST_F(Socket, TheQuickestStepSinceTheLastIsReported) {
   EXPECT_EQ(Next(), "RESUME=700\nSTEP=700\n");
   heartbeat.Step(701, microseconds(41'000));
   EXPECT_EQ(Next(), "STEP=701\nWORK_USEC=41000\n");
-  std::optional<std::uint64_t> least;
+  microseconds least = microseconds::max();
   for (std::uint64_t step = 702; step <= 100'000; ++step) {
     heartbeat.Step(step, microseconds(step == 50'000 ? 7 : 41'000));
   }
@@ -93,9 +93,9 @@ TEST_F(Socket, TheQuickestStepSinceTheLastIsReported) {
     const Notification told = ParseNotification(Next());
     ASSERT_TRUE(told.step);
     seen = *told.step;
-    least = std::min(least.value_or(UINT64_MAX), told.work_microseconds.value_or(UINT64_MAX));
+    least = std::min(least, told.work.value_or(microseconds::max()));
   }
-  EXPECT_EQ(least, 7u);
+  EXPECT_EQ(least, microseconds(7));
   heartbeat.Step(100'001);
   EXPECT_EQ(Next(), "STEP=100001\n");
 }

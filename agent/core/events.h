@@ -7,6 +7,7 @@
 #include <variant>
 #include <vector>
 
+#include "proto/worker_word.h"
 #include "rendezvous/messages/messages.h"
 #include "rendezvous/messages/notice.h"
 
@@ -74,27 +75,7 @@ struct StartLasts {
   bool lasts = true;
 };
 // On the notify socket, or in what it printed.
-struct WorkerSpoke {
-  std::uint32_t local_rank = 0;
-  bool ready = false;
-  std::optional<std::uint64_t> step;
-  std::optional<std::uint64_t> resume;  // Its state is there, and it continues from this step.
-  std::optional<std::string> phase;
-  std::optional<Duration> extend;  // The next progress may come this much later than now.
-  std::optional<double> loss;      // For people:
-  std::optional<double> samples_per_s;
-  std::optional<std::uint64_t> checkpoint;
-  std::optional<std::uint64_t> steps;             // That there are in all.
-  std::optional<std::chrono::microseconds> work;  // The least of a step since the last STEP.
-  // The numbers that sources beside the worker itself have of its progress (ProgressSource).
-  std::optional<std::uint64_t> printed;       // Only grows; which number it is does not matter.
-  std::optional<std::uint64_t> printed_step;  // Beside it: the run's own step.
-  std::optional<std::uint64_t> collectives;
-  std::uint64_t world_collectives = 0;
-  bool in_collective = false;
-  std::optional<Duration> still;  // None begun yet, and for so long nothing of it has moved.
-  std::optional<Duration> idle;   // None begun yet, and for so long it has hardly used a CPU.
-};
+using WorkerSpoke = WorkerWord;
 // The verdict of this node's check; empty: it passes.
 struct NodeChecked {
   std::string unfit;

@@ -204,8 +204,8 @@ void OnWorkerSpoke(AgentStepContext& step, const WorkerSpoke& spoke) {
   }
   if (spoke.extend) {
     const auto silent = std::chrono::ceil<Duration>(step.now - heartbeat.since);
-    heartbeat.allowed =
-        std::max(heartbeat.allowed, silent + std::min(*spoke.extend, kLongestExtension));
+    const auto extend = std::chrono::ceil<Duration>(*spoke.extend);
+    heartbeat.allowed = std::max(heartbeat.allowed, silent + std::min(extend, kLongestExtension));
   }
   SayIfInTime(step, heartbeat);
 }

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "proto/notify.h"
+
 namespace ddprun {
 namespace {
 
@@ -47,7 +49,7 @@ std::optional<std::uint64_t> StepReader::News(StepPage& page) const {
   return count != seen_ || late ? std::optional(count) : std::nullopt;
 }
 
-std::optional<Notification> StepReader::Read(StepPage& page, std::uint64_t most) {
+std::optional<WorkerWord> StepReader::Read(StepPage& page, std::uint64_t most) {
   const std::uint64_t there = Load(page.count);
   const std::uint64_t count = std::min(there, most);
   if (there < seen_) {  // No worker of ours does that; later entries are as new as any.
@@ -92,9 +94,11 @@ std::optional<Notification> StepReader::Read(StepPage& page, std::uint64_t most)
   if (!progress) {
     return std::nullopt;
   }
-  Notification said;
+  WorkerWord said;
   said.step = highest_->step;
-  said.work_microseconds = work ? work : time;
+  if (const auto least = work ? work : time) {
+    said.work = BoundedMicroseconds(*least);
+  }
   return said;
 }
 
@@ -119,10 +123,9 @@ Result<StepPages::Mapped> StepPages::Map(int fd) {
   return page;
 }
 
-Result<std::optional<Notification>> StepPages::Take(std::uint32_t local_rank,
-                                                    const ForeignFd& file) {
+Result<std::optional<WorkerWord>> StepPages::Take(std::uint32_t local_rank, const ForeignFd& file) {
   ASSIGN_OR_RETURN(Mapped memory, Map(file->get()));
-  std::optional<Notification> left;
+  std::optional<WorkerWord> left;
   Page& page = pages_[local_rank];
   if (page.memory) {
     // First that, then the last look: a writer looks at it after its write.
@@ -140,7 +143,7 @@ std::optional<std::uint64_t> StepPages::News(std::uint32_t local_rank) const {
   return found == pages_.end() ? std::nullopt : found->second.reader.News(*found->second.memory);
 }
 
-std::optional<Notification> StepPages::Read(std::uint32_t local_rank, std::uint64_t most) {
+std::optional<WorkerWord> StepPages::Read(std::uint32_t local_rank, std::uint64_t most) {
   const auto found = pages_.find(local_rank);
   return found == pages_.end() ? std::nullopt
                                : found->second.reader.Read(*found->second.memory, most);

@@ -11,8 +11,8 @@
 
 #include "agent/watch/foreign_descriptor.h"
 #include "common/result.h"
-#include "proto/notify.h"
 #include "proto/step_page.h"
+#include "proto/worker_word.h"
 
 namespace ddprun {
 
@@ -27,7 +27,7 @@ class StepReader {
   // Of the first `most` entries those that were not taken yet, as one word: the highest step, where
   // it is higher than before, and the least that one took: where the worker does not say it the
   // time from one to the next, since for the agent they all come at once.
-  std::optional<Notification> Read(StepPage& page, std::uint64_t most);
+  std::optional<WorkerWord> Read(StepPage& page, std::uint64_t most);
 
  private:
   std::uint64_t seen_ = 0;
@@ -40,12 +40,12 @@ class StepPages {
  public:
   // A page that takes another one's place gives what was still to be read of that. An error: why it
   // is refused.
-  Result<std::optional<Notification>> Take(std::uint32_t local_rank, const ForeignFd& file);
+  Result<std::optional<WorkerWord>> Take(std::uint32_t local_rank, const ForeignFd& file);
 
   bool empty() const { return pages_.empty(); }
   // As StepReader's; nothing where there is no page.
   std::optional<std::uint64_t> News(std::uint32_t local_rank) const;
-  std::optional<Notification> Read(std::uint32_t local_rank, std::uint64_t most);
+  std::optional<WorkerWord> Read(std::uint32_t local_rank, std::uint64_t most);
 
   void Clear() { pages_.clear(); }
 

@@ -48,10 +48,7 @@ void PrintedProgress::Tell() {
   told_ = count_.counted();
   told_absolute_ = count_.absolute();
   told_at_ = loop_.Now();
-  Notification said;
-  said.printed = told_;
-  said.printed_step = told_absolute_;
-  plan_.told(local_rank_, said);
+  plan_.told({.local_rank = local_rank_, .printed = told_, .printed_step = told_absolute_});
 }
 
 }  // namespace ddprun

@@ -12,14 +12,14 @@
 
 #include "agent/workers/progress_lines.h"
 #include "common/loop.h"
-#include "proto/notify.h"
+#include "proto/worker_word.h"
 
 namespace ddprun {
 
 // The forms that are looked for in workers' output, and the function that gets the result.
 struct ProgressPlan {
   std::shared_ptr<const ProgressForms> forms;  // nullptr: nothing is.
-  std::function<void(std::uint32_t local_rank, const Notification& said)> told;
+  std::function<void(const WorkerWord& said)> told;
 };
 
 class PrintedProgress {

@@ -23,7 +23,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::memcpy(static_cast<void*>(&page), rest.data(), changed);
     rest.remove_prefix(changed);
     const bool news = reader.News(page).has_value();
-    const std::optional<Notification> said = reader.Read(page, most);
+    const std::optional<WorkerWord> said = reader.Read(page, most);
     if (!said) {
       continue;
     }
@@ -31,7 +31,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     CHECK(said->step && (!told || *said->step > *told));
     CHECK(std::any_of(std::begin(page.entries), std::end(page.entries),
                       [&](const StepEntry& entry) { return entry.step == *said->step; }));
-    CHECK(!said->ready && !said->phase && !said->store && !said->extend_microseconds);
+    CHECK(!said->ready && !said->phase && !said->extend);
     told = said->step;
   }
   return 0;

@@ -122,7 +122,7 @@ RULES["agent/driver.cc"] = [
     ("agent-offer", "Feed(AllGone{state_.placement->generation, «HAS ? »parts_.stores.Offer()« : state_.store»});"),
     ("agent-offer-after-failure", "started.error().message, «HAS ? »parts_.stores.Offer()« : state_.store»});"),
     # For each worker it is known whether it has said hello,
-    ("agent-hello", "said_hello_[local_rank] = true;", "said_hello_[local_rank] = HAS;"),
+    ("agent-hello", "said_hello_[word.local_rank] = true;", "said_hello_[word.local_rank] = HAS;"),
     # in each generation anew.
     ("agent-hello-anew", "  «if (HAS || said_hello_.empty()) »said_hello_.assign(config_.workers, false);"),
     # How each ended is known before all are gone, however long its files take,

@@ -190,9 +190,10 @@ void SimWorkers::BeginWorkload(Worker& worker) {
   simulation_.WorkloadOf(placement_->world_id, placement_->world_size)
       .Join(
           RankOf(worker),
-          [this, &worker](const Notification& word) {
+          [this, &worker](WorkerWord word) {
             worker.said_hello |= word.ready || word.step;
-            Arrive([this, local = worker.local_rank, word] { events_.spoke(local, word); });
+            word.local_rank = worker.local_rank;
+            Arrive([this, word] { events_.spoke(word); });
           },
           [this, &worker](Duration lasts) { EndSoon(worker, lasts, Exited{0}); });
 }

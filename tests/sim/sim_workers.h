@@ -132,7 +132,9 @@ class SimWorkers final : public NodeWorkers {
   void Join(Worker& worker);
   void Say(Worker& worker, std::optional<std::uint64_t> step) {
     worker.said_hello = true;
-    Arrive([this, local = worker.local_rank, step] { events_.spoke(local, {true, step, {}, {}}); });
+    Arrive([this, local = worker.local_rank, step] {
+      events_.spoke({.local_rank = local, .ready = true, .step = step});
+    });
   }
   void BeginWorkload(Worker& worker);
   void Beat(Worker& worker);

@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "proto/notify.h"
+#include "proto/worker_word.h"
 #include "rendezvous/messages/messages.h"
 #include "tests/sim/event_queue.h"
 #include "tests/sim/transcript.h"
@@ -37,7 +37,7 @@ struct SlowWork {
 
 class Workload {
  public:
-  using Tell = std::function<void(const Notification&)>;
+  using Tell = std::function<void(const WorkerWord&)>;
 
   // `timeout`: --hang-timeout.
   Workload(EventQueue& event_queue, Random& random, const SlowWork& slow, Duration timeout,
@@ -149,7 +149,7 @@ class Workload {
       if (hand.hung) {
         continue;
       }
-      Notification word;
+      WorkerWord word;
       if (slow_.heard == Heard::kTold) {
         word.step = hand.begun;
         hand.tell(word);
@@ -171,8 +171,8 @@ class Workload {
     }
     const Duration lasts = LengthOf(rank, hand.begun);
     if (slow_.heard == Heard::kTold && lasts > slow_.longest) {
-      Notification announced;
-      announced.extend_microseconds = static_cast<std::uint64_t>(lasts.count() + 2'000) * 1'000;
+      WorkerWord announced;
+      announced.extend = lasts + 2'000ms;
       hand.tell(announced);
     }
     After(rank, lasts, &Workload::Enter);
@@ -201,15 +201,14 @@ class Workload {
     After(rank, kEachLook, &Workload::Watch);
   }
   void Look(Hand& hand) {
-    Notification seen;
+    WorkerWord seen;
     seen.collectives = hand.begun;
     seen.world_collectives = hand.begun;
     if (hand.begun == 0) {
       const Time now = event_queue_.Now();
       hand.moved = hand.joining || hand.hung ? hand.moved : now;
       seen.in_collective = hand.joining;
-      seen.still_microseconds = static_cast<std::uint64_t>(
-          std::chrono::duration_cast<std::chrono::microseconds>(now - hand.moved).count());
+      seen.still = now - hand.moved;
       hand.tell(seen);
       return;
     }

@@ -22,7 +22,7 @@ LAYERS = {
     "rendezvous/messages": {"base", "rendezvous/messages"},
     "rendezvous/core": {"base", "rendezvous/messages", "rendezvous/core"},
     "rendezvous": {"base", "runtime", "proto", "rendezvous/messages", "rendezvous/core", "rendezvous"},
-    "agent/core": {"base", "rendezvous/messages", "agent/core"},
+    "agent/core": {"base", "proto", "rendezvous/messages", "agent/core"},
     "agent": {"base", "runtime", "proto", "rendezvous/messages", "rendezvous/core", "rendezvous",
               "agent/core", "agent"},
     "trainer/checkpoint": {"base", "proto", "trainer/checkpoint"},
