@@ -5,8 +5,11 @@
 
 #include <future>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
+
+#include "common/lifetime.h"
 
 namespace ddprun {
 namespace {
@@ -171,6 +174,20 @@ TEST(Loop, ADiskThatHangsHoldsUpNoOtherTask) {
     loop.RunBlocking([] {}, [&] { loop.Stop(); });
   });
   loop.Run();
+}
+
+TEST(Lifetime, KeepsCallsBackFromAnObjectThatHasEnded) {
+  int sum = 0;
+  auto life = std::make_optional<Lifetime>();
+  const auto early = life->Guard([&](int more) { sum += more; });
+  early(1);
+  life->Renew();
+  early(10);
+  const auto later = life->Guard([&] { sum += 100; });
+  later();
+  life.reset();
+  later();
+  EXPECT_EQ(sum, 101);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "common/lifetime.h"
 #include "common/slug.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/grpc_channel.h"
@@ -107,11 +108,10 @@ class GrpcSyncChannel final : public SyncChannel {
   bool looking_up_ = false;
   LoopTimer limit_;  // The current call's deadline. gRPC's own would cost a timer at both ends.
   CallsInGrpc in_grpc_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  const Lifetime life_;
 };
 
 GrpcSyncChannel::~GrpcSyncChannel() {
-  *alive_ = false;
   Cancel();
   CancelCommands();
   in_grpc_.Wait();  // Its threads post to the loop, which may be destroyed next.
@@ -172,11 +172,7 @@ void GrpcSyncChannel::LookUp() {
   }
   looking_up_ = true;
   const Result<std::string> address = GrpcTarget(endpoint_, Lookup::kAddressOnly);
-  const auto deliver = [this, alive = alive_](const Result<std::string>& target) {
-    if (*alive) {
-      OnTarget(target);
-    }
-  };
+  const auto deliver = life_.Guard([this](const Result<std::string>& target) { OnTarget(target); });
   is_name_ = address && address->empty();
   if (is_name_) {
     LookUpTarget(loop_, endpoint_, deliver);
@@ -237,17 +233,15 @@ void GrpcSyncChannel::Start() {
   in_grpc_.Add();
   const auto call = current_;
   call->sent_unix_us = UnixMicroseconds();
-  stub_->async()->Sync(
-      &call->context, &call->request, &call->reply,
-      [this, alive = alive_, call, &loop = loop_, in_grpc = in_grpc_](grpc::Status status) {
-        call->heard_unix_us = UnixMicroseconds();
-        loop.Post([this, alive, call, status = std::move(status)] {
-          if (*alive) {
-            OnStatus(call, status);
-          }
-        });
-        in_grpc.Remove();
-      });
+  stub_->async()->Sync(&call->context, &call->request, &call->reply,
+                       [call, &loop = loop_, in_grpc = in_grpc_,
+                        then = life_.Guard([this, call](const grpc::Status& status) {
+                          OnStatus(call, status);
+                        })](grpc::Status status) {
+                         call->heard_unix_us = UnixMicroseconds();
+                         loop.Post([then, status = std::move(status)] { then(status); });
+                         in_grpc.Remove();
+                       });
 }
 
 void GrpcSyncChannel::OnStatus(const std::shared_ptr<Call>& call, const grpc::Status& status) {

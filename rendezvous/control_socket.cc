@@ -14,6 +14,7 @@
 #include <cstring>
 #include <utility>
 
+#include "common/lifetime.h"
 #include "common/log.h"
 #include "rendezvous/grpc_limits.h"
 #include "rendezvous/service.h"
@@ -82,7 +83,6 @@ class ServedControlSocket final : public ControlSocket {
     Accept();
   }
   ~ServedControlSocket() override {
-    *alive_ = false;
     service_.Close();
     if (server_) {
       server_->Shutdown(std::chrono::system_clock::now() + kShutdownGrace);
@@ -91,20 +91,16 @@ class ServedControlSocket final : public ControlSocket {
 
  private:
   void Accept() {
-    acceptor_.async_accept(
-        [this, alive = alive_](boost::system::error_code error, UnixSocket socket) {
-          if (!*alive) {
-            return;
-          }
-          if (error) {  // No descriptor is free: the caller waits in the backlog.
-            pause_.ArmAt(loop_.Now() + kPauseAfterError, [this] { Accept(); });
-            return;
-          }
-          if (connections_ < kMostConnections && IsOfThisUser(socket.native_handle())) {
-            Serve(std::move(socket));
-          }
-          Accept();
-        });
+    acceptor_.async_accept(life_.Guard([this](boost::system::error_code error, UnixSocket socket) {
+      if (error) {  // No descriptor is free: the caller waits in the backlog.
+        pause_.ArmAt(loop_.Now() + kPauseAfterError, [this] { Accept(); });
+        return;
+      }
+      if (connections_ < kMostConnections && IsOfThisUser(socket.native_handle())) {
+        Serve(std::move(socket));
+      }
+      Accept();
+    }));
   }
 
   // gRPC gets a duplicate. This one is woken once either end has closed the connection.
@@ -119,11 +115,7 @@ class ServedControlSocket final : public ControlSocket {
     ++connections_;
     const auto kept = std::make_shared<UnixSocket>(std::move(socket));
     kept->async_wait(UnixSocket::wait_error,
-                     [this, alive = alive_, kept](boost::system::error_code) {
-                       if (*alive) {
-                         --connections_;
-                       }
-                     });
+                     life_.Guard([this, kept](boost::system::error_code) { --connections_; }));
     grpc::AddInsecureChannelFromFd(server_.get(), fd);
   }
 
@@ -153,7 +145,7 @@ class ServedControlSocket final : public ControlSocket {
   LoopTimer pause_;
   std::size_t connections_ = 0;
   std::unique_ptr<grpc::Server> server_;  // None: no operator has connected yet.
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  const Lifetime life_;
 };
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "common/lifetime.h"
 
 namespace ddprun {
 namespace {
@@ -79,22 +80,19 @@ class LocalSyncChannel final : public SyncChannel {
  public:
   LocalSyncChannel(Loop& loop, RendezvousHandlers handlers)
       : loop_(loop), handlers_(std::move(handlers)), limit_(loop) {}
-  ~LocalSyncChannel() override {
-    *alive_ = false;
-    Cancel();
-  }
+  ~LocalSyncChannel() override { Cancel(); }
 
   void Send(const NodeReport& report, Duration deadline, Done done) override {
     Cancel();
     current_ =
         std::make_shared<LocalCall>(LocalCall{NameOf(report), deadline, std::move(done), false});
     limit_.ArmAt(loop_.Now() + deadline, [this] { OnDeadline(); });
-    loop_.Post([this, alive = alive_, call = current_, report] {
-      if (*alive && call->done) {
+    loop_.Post(life_.Guard([this, call = current_, report] {
+      if (call->done) {
         call->delivered = true;
         handlers_.sync(report, std::make_shared<LocalPendingSync>(loop_, call));
       }
-    });
+    }));
   }
 
   void Cancel() override {
@@ -112,23 +110,21 @@ class LocalSyncChannel final : public SyncChannel {
     }
     const auto node = std::make_shared<StreamHandlers<NodeCommand>>();
     const auto server = std::make_shared<StreamHandlers<AnswerPiece>>();
-    loop_.Post([this, alive = alive_, node, server, self] {
-      if (*alive) {
-        handlers_.observe(
-            self, std::make_unique<LocalStream<AnswerPiece, NodeCommand>>(loop_, server, node));
-      }
-    });
+    loop_.Post(life_.Guard([this, node, server, self] {
+      handlers_.observe(
+          self, std::make_unique<LocalStream<AnswerPiece, NodeCommand>>(loop_, server, node));
+    }));
     return std::make_unique<LocalStream<NodeCommand, AnswerPiece>>(loop_, node, server);
   }
 
  private:
   // Tells the server that the caller has gone, if it knows the call.
   void GiveUp(const std::shared_ptr<LocalCall>& call) {
-    loop_.Post([this, alive = alive_, call] {
-      if (*alive && call->delivered) {
+    loop_.Post(life_.Guard([this, call] {
+      if (call->delivered) {
         handlers_.cancel(call->name);
       }
-    });
+    }));
   }
 
   void OnDeadline() {
@@ -145,7 +141,7 @@ class LocalSyncChannel final : public SyncChannel {
   const RendezvousHandlers handlers_;
   LoopTimer limit_;
   std::shared_ptr<LocalCall> current_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  const Lifetime life_;
 };
 
 }  // namespace

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "common/files.h"
+#include "common/lifetime.h"
 #include "common/text.h"
 #include "rendezvous/term_bounds.h"
 
@@ -185,12 +186,12 @@ class LogsJob final : public RequestJob {
         [files, text, more, first, counted, follow = spec_.follow, most = most_] {
           *more = ReadFiles(*files, follow, most, *first, *text);
         },
-        [this, alive = std::weak_ptr(alive_), files, text, more, first](bool in_time) {
-          if (!alive.expired() && done_) {
+        life_.Guard([this, files, text, more, first](bool in_time) {
+          if (done_) {
             first_ = in_time ? *first : 0;
             OnFiles(in_time ? files : nullptr, text, *more && in_time);
           }
-        });
+        }));
   }
 
   void OnFiles(const std::shared_ptr<std::vector<FileEnd>>& files,
@@ -243,11 +244,11 @@ class LogsJob final : public RequestJob {
 
   void Deliver(bool last) {
     timer_.Cancel();
-    loop_.Post([this, alive = std::weak_ptr(alive_), last] {
-      if (!alive.expired() && done_) {
+    loop_.Post(life_.Guard([this, last] {
+      if (done_) {
         std::exchange(done_, nullptr)({std::move(piece_), last});
       }
-    });
+    }));
   }
 
   Loop& loop_;
@@ -266,8 +267,7 @@ class LogsJob final : public RequestJob {
   std::string piece_;
   std::function<void(JobPiece)> done_;
   LoopTimer timer_;
-  // Once this is destroyed, late callbacks do nothing.
-  const std::shared_ptr<void> alive_ = std::make_shared<char>();
+  const Lifetime life_;
 };
 
 }  // namespace

@@ -5,20 +5,19 @@
 #include <utility>
 #include <vector>
 
+#include "common/lifetime.h"
+
 namespace ddprun {
 namespace {
 
 class StacksJob final : public RequestJob {
  public:
   StacksJob(Loop& loop, const TakeStacksOf& take, const RequestSpec& spec) : loop_(loop) {
-    give_up_ =
-        take(spec, [this, alive = std::weak_ptr(alive_)](const std::vector<AnswerRecord>& records) {
-          if (!alive.expired()) {
-            records_.assign(records.begin(), records.end());
-            all_ = true;
-            Deliver();
-          }
-        });
+    give_up_ = take(spec, life_.Guard([this](const std::vector<AnswerRecord>& records) {
+      records_.assign(records.begin(), records.end());
+      all_ = true;
+      Deliver();
+    }));
   }
   ~StacksJob() override {
     if (give_up_ && !all_) {
@@ -51,11 +50,11 @@ class StacksJob final : public RequestJob {
       }
     }
     piece.last = records_.empty();
-    loop_.Post([this, alive = std::weak_ptr(alive_), piece = std::move(piece)] {
-      if (const auto hears = alive.expired() ? nullptr : std::exchange(done_, nullptr)) {
+    loop_.Post(life_.Guard([this, piece = std::move(piece)] {
+      if (const auto hears = std::exchange(done_, nullptr)) {
         hears(piece);
       }
-    });
+    }));
   }
 
   Loop& loop_;
@@ -65,8 +64,7 @@ class StacksJob final : public RequestJob {
   std::size_t most_ = 0;
   std::function<void(JobPiece)> done_;  // Empty: no caller waits.
   std::function<void()> give_up_;
-  // Once this is destroyed, late callbacks do nothing.
-  const std::shared_ptr<void> alive_ = std::make_shared<char>();
+  const Lifetime life_;
 };
 
 }  // namespace

@@ -67,11 +67,11 @@ void NodeCheck::Run(const std::string& cause, std::function<void(std::string)> v
       [spec, outcome, limit = limit_, child = child_] {
         *outcome = RunCommand(spec, limit, *child);
       },
-      [this, alive = std::weak_ptr(alive_), outcome, child = child_](bool in_time) {
-        if (!alive.expired() && verdict_ && child == child_) {
+      life_.Guard([this, outcome, child = child_](bool in_time) {
+        if (verdict_ && child == child_) {
           OnEnded(in_time ? outcome.get() : nullptr);
         }
-      });
+      }));
 }
 
 void NodeCheck::Stop() {

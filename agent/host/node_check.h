@@ -14,6 +14,7 @@
 
 #include "agent/host/verdict.h"
 #include "agent/workers/child_run.h"
+#include "common/lifetime.h"
 #include "common/loop.h"
 
 namespace ddprun {
@@ -50,8 +51,7 @@ class NodeCheck {
   std::shared_ptr<ChildRun> child_;           // Of the newest one.
   std::function<void(std::string)> verdict_;  // None is waited for.
   std::string last_;
-  // Once this is destroyed, late callbacks do nothing.
-  const std::shared_ptr<void> alive_ = std::make_shared<char>();
+  const Lifetime life_;
 };
 
 }  // namespace ddprun

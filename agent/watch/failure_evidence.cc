@@ -26,17 +26,14 @@ void FailureEvidence::Keep(const std::filesystem::path& bundle, NodePart part,
         }
         holds->reset();  // Here, since the parts that end with it ask the disk.
       },
-      [this, alive = std::weak_ptr(alive_), written](bool in_time) {
-        if (alive.expired()) {
-          return;
-        }
+      life_.Guard([this, written](bool in_time) {
         if (in_time && !*written && !std::exchange(refused_, true)) {
           Log(LogLevel::kWarning,
               "cannot keep evidence of this failure: " + written->error().message);
         }
         --under_way_;
         TellIfWritten();
-      });
+      }));
 }
 
 void FailureEvidence::WhenWritten(std::function<void()> then) {

@@ -11,6 +11,7 @@
 
 #include "agent/watch/evidence_bundle.h"
 #include "agent/watch/recorder_dump.h"
+#include "common/lifetime.h"
 #include "common/loop.h"
 
 namespace ddprun {
@@ -41,8 +42,7 @@ class FailureEvidence {
   bool refused_ = false;
   int under_way_ = 0;
   std::function<void()> then_;
-  // Once this is destroyed, late callbacks do nothing.
-  const std::shared_ptr<void> alive_ = std::make_shared<char>();
+  const Lifetime life_;
 };
 
 }  // namespace ddprun

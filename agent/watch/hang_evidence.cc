@@ -107,7 +107,7 @@ void HangEvidence::Take(HangEvidenceRequest request, Duration limit,
 }
 
 void HangEvidence::Forget() {
-  round_ = std::make_shared<char>();
+  round_.Renew();
   taker_.Forget();
   dumped_.Cancel();
   aborted_.clear();
@@ -141,12 +141,7 @@ void HangEvidence::AllGone() {
 
 void HangEvidence::OnDisk(Duration limit, std::function<void()> work,
                           std::function<void(bool)> then) {
-  loop_.RunBounded(limit, std::move(work),
-                   [round = std::weak_ptr(round_), then = std::move(then)](bool in_time) {
-                     if (!round.expired()) {
-                       then(in_time);
-                     }
-                   });
+  loop_.RunBounded(limit, std::move(work), round_.Guard(std::move(then)));
 }
 
 void HangEvidence::TakeStacks() {
@@ -163,11 +158,7 @@ void HangEvidence::TakeStacks() {
                                     : RankFile(request_.bundle, worker.rank, "collectives.json")});
   }
   if (request_.take_live) {
-    request_.take_live(std::move(jobs), [this, round = std::weak_ptr(round_)] {
-      if (!round.expired()) {
-        WaitForDumps({});
-      }
-    });
+    request_.take_live(std::move(jobs), round_.Guard([this] { WaitForDumps({}); }));
     return;
   }
   taker_.Take(std::move(jobs), limit_,

@@ -24,6 +24,7 @@
 
 #include "agent/watch/recorder_dump.h"
 #include "agent/watch/stack_taker.h"
+#include "common/lifetime.h"
 #include "common/loop.h"
 
 namespace ddprun {
@@ -103,7 +104,7 @@ class HangEvidence {
   Duration limit_{0};
   std::function<void(const HangEvidenceRequest&)> done_;
   std::function<void()> then_;
-  std::shared_ptr<void> round_;  // Renewed by Forget: calls back for an earlier one do nothing.
+  Lifetime round_;  // Renewed by Forget.
 };
 
 }  // namespace ddprun

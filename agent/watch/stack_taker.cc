@@ -54,15 +54,11 @@ void StackTaker::Take(std::vector<StackJob> jobs, Duration limit, Done done) {
   codes_.assign(jobs_.size(), -1);
   limit_ = limit;
   done_ = std::move(done);
-  loop_.Post([this, round = std::weak_ptr(round_)] {
-    if (!round.expired()) {
-      Next();
-    }
-  });
+  loop_.Post(round_.Guard([this] { Next(); }));
 }
 
 void StackTaker::Forget() {
-  round_ = std::make_shared<char>();
+  round_.Renew();
   jobs_.clear();
   for (const auto& child : children_) {
     child->GiveUp();
@@ -93,13 +89,11 @@ void StackTaker::Run(std::size_t at) {
       [child, code, spec = SpecOf(job), live = job.live, output = job.output] {
         *code = RunToEnd(spec, live, *child, output);
       },
-      [this, round = std::weak_ptr(round_), code, at](bool) {
-        if (!round.expired()) {
-          codes_[at] = *code;
-          --running_;
-          Next();
-        }
-      });
+      round_.Guard([this, code, at](bool) {
+        codes_[at] = *code;
+        --running_;
+        Next();
+      }));
 }
 
 WorkerSpec StackTaker::SpecOf(const StackJob& job) const {

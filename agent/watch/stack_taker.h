@@ -18,6 +18,7 @@
 
 #include "agent/workers/child_run.h"
 #include "common/files.h"
+#include "common/lifetime.h"
 #include "common/loop.h"
 
 namespace ddprun {
@@ -70,7 +71,7 @@ class StackTaker {
   std::vector<std::shared_ptr<ChildRun>> children_;  // Shared with their threads.
   std::size_t running_ = 0;
   std::size_t started_ = 0;
-  std::shared_ptr<void> round_;  // Renewed by Forget: calls back for an earlier one do nothing.
+  Lifetime round_;  // Renewed by Forget.
 };
 
 }  // namespace ddprun

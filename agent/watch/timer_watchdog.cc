@@ -65,12 +65,12 @@ void TimerWatchdog::Forget() {
 
 void TimerWatchdog::Wait() {
   pipe_.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                   [this, alive = std::weak_ptr(alive_)](boost::system::error_code error) {
-                     if (!error && !alive.expired()) {
+                   life_.Guard([this](boost::system::error_code error) {
+                     if (!error) {
                        ReadOnePiece();
                        Wait();
                      }
-                   });
+                   }));
 }
 
 void TimerWatchdog::ReadOnePiece() {

@@ -11,13 +11,13 @@
 #include <filesystem>
 #include <functional>
 #include <map>
-#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "agent/watch/timer_request.h"
 #include "common/asio_loop.h"
+#include "common/lifetime.h"
 #include "common/result.h"
 
 namespace ddprun {
@@ -53,8 +53,7 @@ class TimerWatchdog {
   std::string text_;
   std::map<std::pair<std::int64_t, std::string>, TimerRequest> timers_;
   bool complained_ = false;
-  // Once this is destroyed, late callbacks do nothing.
-  const std::shared_ptr<void> alive_ = std::make_shared<char>();
+  const Lifetime life_;
 };
 
 }  // namespace ddprun

@@ -84,22 +84,17 @@ bool ProcessRunner::GiveUpStart() {
   if (!maker_.making()) {
     return workers_.empty();
   }
-  maker_.GiveUp([this, alive = std::weak_ptr(alive_)] {
-    if (!alive.expired()) {
-      events_.on_all_gone();
-    }
-  });
+  maker_.GiveUp(life_.Guard([this] { events_.on_all_gone(); }));
   return true;
 }
 
 void ProcessRunner::WaitFor(Worker& worker) {
-  worker.pidfd.async_wait(
-      boost::asio::posix::descriptor_base::wait_read,
-      [this, &worker, alive = std::weak_ptr(alive_)](boost::system::error_code error) {
-        if (!error && !alive.expired()) {
-          OnEnded(worker);
-        }
-      });
+  worker.pidfd.async_wait(boost::asio::posix::descriptor_base::wait_read,
+                          life_.Guard([this, &worker](boost::system::error_code error) {
+                            if (!error) {
+                              OnEnded(worker);
+                            }
+                          }));
 }
 
 void ProcessRunner::OnEnded(Worker& worker) {

@@ -35,6 +35,7 @@
 #include "agent/workers/worker_output.h"
 #include "common/asio_loop.h"
 #include "common/exit_status.h"
+#include "common/lifetime.h"
 #include "common/result.h"
 
 namespace ddprun {
@@ -154,8 +155,7 @@ class ProcessRunner {
   const std::shared_ptr<Strays> strays_;
   LoopTimer drain_limit_;
   bool draining_ = false;  // No process is left, but output may be.
-  // Once this is destroyed, late callbacks of waits do nothing.
-  const std::shared_ptr<void> alive_ = std::make_shared<char>();
+  const Lifetime life_;
 };
 
 }  // namespace ddprun

@@ -39,7 +39,6 @@ FailoverDriver::FailoverDriver(Loop& loop, FailoverOptions options, FollowingCha
 }
 
 FailoverDriver::~FailoverDriver() {
-  *alive_ = false;
   if (channel_ != nullptr) {
     channel_->OnAnswer(nullptr);
     channel_->OnFailure(nullptr);
@@ -111,27 +110,20 @@ void FailoverDriver::Read() {
   const auto found = std::make_shared<Found>(std::optional<Claim>());
   const Time began = loop_.Now();
   loop_.RunOnDisk([claims = claims_, found] { *found = claims->Newest(); },
-                  [this, alive = alive_, found, began] {
-                    if (*alive) {
-                      Feed(EventOf(*found, began));
-                    }
-                  });
+                  life_.Guard([this, found, began] { Feed(EventOf(*found, began)); }));
 }
 
 void FailoverDriver::Move(const Claim& claim) {
   const auto moved = std::make_shared<Result<bool>>(false);
   const Time began = loop_.Now();
   loop_.RunOnDisk([claims = claims_, claim, moved] { *moved = claims->Move(claim); },
-                  [this, alive = alive_, claim, moved, began] {
-                    if (!*alive) {
-                      return;
-                    }
+                  life_.Guard([this, claim, moved, began] {
                     Feed(*moved ? FailoverEvent(CounterMoved{began, claim, **moved})
                                 : CounterStuck{claim.term, moved->error().message});
                     if (coordinator_ && *moved && state_.own == claim.term) {
                       coordinator_->OutcomesAreKept(claim.ended);
                     }
-                  });
+                  }));
 }
 
 void FailoverDriver::Take(const TakeClaim& take) {
@@ -146,11 +138,7 @@ void FailoverDriver::Take(const TakeClaim& take) {
 // own; an answer that comes too late is ignored.
 void FailoverDriver::OpenServer(const TakeClaim& take, std::size_t index, std::string refused) {
   if (index == options_.places.size()) {
-    loop_.Post([this, alive = alive_, text = std::move(refused)] {
-      if (*alive) {
-        Feed(NotClaimed{false, text});
-      }
-    });
+    loop_.Post(life_.Guard([this, text = std::move(refused)] { Feed(NotClaimed{false, text}); }));
     return;
   }
   const Endpoint& place = options_.places[index];
@@ -160,17 +148,14 @@ void FailoverDriver::OpenServer(const TakeClaim& take, std::size_t index, std::s
   const auto found = std::make_shared<Result<ListenPlace>>(late);
   loop_.RunBounded(
       Lease(), [network = options_.network, place, found] { *found = network->LookUp(place); },
-      [this, alive = alive_, take, index, late, found](bool in_time) {
-        if (!*alive) {
-          return;
-        }
+      life_.Guard([this, take, index, late, found](bool in_time) {
         const Result<ListenPlace> place = in_time ? *found : Result<ListenPlace>(late);
         if (const auto open = place ? Open(*place) : Result<void>(place.error()); !open) {
           OpenServer(take, index + 1, open.error().message);
         } else {
           MakeClaim(take);
         }
-      });
+      }));
 }
 
 void FailoverDriver::MakeClaim(const TakeClaim& take) {
@@ -187,10 +172,7 @@ void FailoverDriver::MakeClaim(const TakeClaim& take) {
           *announced = claims->Announce(claim.endpoint, token);
         }
       },
-      [this, alive = alive_, take, term_config, made, announced, began] {
-        if (!*alive) {
-          return;
-        }
+      life_.Guard([this, take, term_config, made, announced, began] {
         if (!*made) {
           server_.reset();
           Feed(NotClaimed{made->error().kind == ErrorKind::kRefused, made->error().message});
@@ -203,7 +185,7 @@ void FailoverDriver::MakeClaim(const TakeClaim& take) {
         }
         BeginTerm(term_config, take, **made);
         Feed(Claimed{began, **made});
-      });
+      }));
 }
 
 // ---- Serving ----
@@ -219,18 +201,14 @@ Result<void> FailoverDriver::Open(const ListenPlace& place) {
 void FailoverDriver::BeginTerm(const CoordinatorConfig& term_config, const TakeClaim& take,
                                const Claim& claim) {
   coordinator_ = NewCoordinator(loop_, term_config);
-  coordinator_->OnLaterTerm([this, alive = alive_](Term term) {
-    if (*alive) {
-      Feed(LaterTermHeard{term});
-    }
-  });
+  coordinator_->OnLaterTerm(life_.Guard([this](Term term) { Feed(LaterTermHeard{term}); }));
   coordinator_->UseClaim(claim.ended, kMostEndedInClaim,
                          [this](const std::vector<EndedRun>& ended) {
-                           loop_.Post([this, alive = alive_, served = coordinator_.get(), ended] {
-                             if (*alive && coordinator_.get() == served) {
+                           loop_.Post(life_.Guard([this, served = coordinator_.get(), ended] {
+                             if (coordinator_.get() == served) {
                                Feed(RunsEnded{ended});
                              }
-                           });
+                           }));
                          });
   claim_ = claim.number;
   coordinator_->OnStep([this](const CoordinatorState& run) { NoteRun(run); });

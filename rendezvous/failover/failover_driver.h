@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "common/lifetime.h"
 #include "common/loop.h"
 #include "rendezvous/core/failover/failover.h"
 #include "rendezvous/core/failover/serving.h"
@@ -119,7 +120,7 @@ class FailoverDriver {
   NodeKey agent_;                                            // Its membership.
   std::uint64_t claim_ = 0;                                  // The number of this term's claim.
   std::optional<HeldClaim> held_;                            // As the guard knows it.
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  const Lifetime life_;
 };
 
 }  // namespace ddprun

@@ -9,11 +9,11 @@ void FollowingChannel::SpeakThrough(std::unique_ptr<SyncChannel> channel) {
   if (open_) {
     Forward();
   } else if (channel_ && changed_) {
-    loop_.Post([this, alive = alive_] {
-      if (*alive && channel_ && !open_) {
+    loop_.Post(life_.Guard([this] {
+      if (channel_ && !open_) {
         changed_();
       }
-    });
+    }));
   }
 }
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 
+#include "common/lifetime.h"
 #include "common/loop.h"
 #include "rendezvous/transport.h"
 
@@ -17,7 +18,6 @@ namespace ddprun {
 class FollowingChannel final : public SyncChannel {
  public:
   explicit FollowingChannel(Loop& loop) : limit_(loop), loop_(loop) {}
-  ~FollowingChannel() override { *alive_ = false; }
 
   // With every answer, before the receiver gets it. It may change the channel.
   void OnAnswer(std::function<void(const SyncReply&)> heard) { heard_ = std::move(heard); }
@@ -51,7 +51,7 @@ class FollowingChannel final : public SyncChannel {
   std::function<void()> failed_;
   std::function<void(const NodeReport&)> sends_;
   std::function<void()> changed_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  const Lifetime life_;
   Loop& loop_;
 };
 

@@ -58,12 +58,11 @@ void Acceptor::Start(UniqueFd listener) {
 }
 
 void Acceptor::WaitForConnections() {
-  listener_.async_wait(Readiness::wait_read,
-                       [this, alive = alive_](boost::system::error_code error) {
-                         if (*alive && !error) {
-                           AcceptSome();
-                         }
-                       });
+  listener_.async_wait(Readiness::wait_read, life_.Guard([this](boost::system::error_code error) {
+    if (!error) {
+      AcceptSome();
+    }
+  }));
 }
 
 void Acceptor::AcceptSome() {
@@ -135,15 +134,12 @@ void Acceptor::MakeRoomFor(const std::string& address) {
 
 void Acceptor::WaitForBytes(std::uint64_t id, PendingConnection& pending) {
   pending.socket.async_wait(Readiness::wait_read,
-                            [this, alive = alive_, id](boost::system::error_code error) {
-                              if (!*alive || error) {
-                                return;
-                              }
+                            life_.Guard([this, id](boost::system::error_code error) {
                               const auto pending = pending_.find(id);
-                              if (pending != pending_.end()) {
+                              if (!error && pending != pending_.end()) {
                                 OnReadable(pending);
                               }
-                            });
+                            }));
 }
 
 void Acceptor::OnReadable(PendingConnections::iterator pending) {

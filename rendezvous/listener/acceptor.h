@@ -21,13 +21,13 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "common/asio_loop.h"
 #include "common/files.h"
+#include "common/lifetime.h"
 #include "common/time.h"
 #include "rendezvous/listener/http.h"
 #include "rendezvous/listener/rejected.h"
@@ -65,7 +65,6 @@ struct AcceptorHandlers {
 class Acceptor {
  public:
   Acceptor(AsioLoop& loop, AcceptorOptions options, AcceptorHandlers handlers);
-  ~Acceptor() { *alive_ = false; }  // The listening socket and all undecided connections close.
   Acceptor(const Acceptor&) = delete;
   Acceptor& operator=(const Acceptor&) = delete;
 
@@ -113,7 +112,7 @@ class Acceptor {
   // The pending connections of each address, oldest first.
   std::map<std::string, std::set<std::uint64_t>> of_address_;
   std::uint64_t next_id_ = 0;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  const Lifetime life_;
 };
 
 }  // namespace ddprun

@@ -160,11 +160,11 @@ void ConnectionWatch::AskTheKernel() {
 }
 
 void ConnectionWatch::Wait() {
-  epoll_.async_wait(Epoll::wait_read, [this, alive = alive_](boost::system::error_code error) {
-    if (*alive && !error) {
+  epoll_.async_wait(Epoll::wait_read, life_.Guard([this](boost::system::error_code error) {
+    if (!error) {
       OnReady();
     }
-  });
+  }));
 }
 
 void ConnectionWatch::OnReady() {

@@ -18,12 +18,12 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <set>
 #include <string>
 
 #include "common/asio_loop.h"
 #include "common/files.h"
+#include "common/lifetime.h"
 #include "common/time.h"
 #include "rendezvous/listener/unauthenticated.h"
 
@@ -44,7 +44,6 @@ class ConnectionWatch {
   // much, too many others wait, or `patience` was over; `closed` follows. `most`: how many may be
   // without an accepted call.
   ConnectionWatch(AsioLoop& loop, Told closed, Ended ended, std::size_t most, Duration patience);
-  ~ConnectionWatch() { *alive_ = false; }
   ConnectionWatch(const ConnectionWatch&) = delete;
   ConnectionWatch& operator=(const ConnectionWatch&) = delete;
 
@@ -92,7 +91,7 @@ class ConnectionWatch {
   std::set<Number> single_;   // Accepted, without one.
   Number asked_about_ = 0;    // The last of them that was checked.
   LoopTimer ask_;
-  std::shared_ptr<bool> alive_ = std::make_shared<bool>(true);
+  const Lifetime life_;
 };
 
 }  // namespace ddprun

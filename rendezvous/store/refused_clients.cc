@@ -70,13 +70,12 @@ void RefusedClients::OnReadable(std::uint64_t id) {
   const bool ended =
       error && error != asio::error::would_block && error != asio::error::interrupted;
   if (!ended && kept.read.size() < client.size()) {
-    kept.socket.async_wait(
-        asio::ip::tcp::socket::wait_read,
-        [this, id, life = std::weak_ptr(life_)](boost::system::error_code failed) {
-          if (!failed && !life.expired()) {
-            OnReadable(id);
-          }
-        });
+    kept.socket.async_wait(asio::ip::tcp::socket::wait_read,
+                           life_.Guard([this, id](boost::system::error_code failed) {
+                             if (!failed) {
+                               OnReadable(id);
+                             }
+                           }));
     return;
   }
   if (kept.read == RefusalQuestion()) {

@@ -11,12 +11,12 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <cstdint>
 #include <map>
-#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "common/asio_loop.h"
+#include "common/lifetime.h"
 
 namespace ddprun {
 
@@ -61,8 +61,8 @@ class RefusedClients {
   LoopTimer expiry_;
   std::map<std::uint64_t, Kept> kept_;  // The oldest first.
   std::uint64_t last_ = 0;
-  std::map<std::string, std::uint64_t> counts_;            // By what is to be allowed, and why.
-  std::shared_ptr<char> life_ = std::make_shared<char>();  // Handlers that outlive this.
+  std::map<std::string, std::uint64_t> counts_;  // By what is to be allowed, and why.
+  const Lifetime life_;
 };
 
 }  // namespace ddprun

@@ -39,8 +39,7 @@ StoreServer::StoreServer(AsioLoop& loop, const StoreOptions& options)
       read_buffer_(kReadBytes),
       write_buffer_(kWriteBytes),
       rejected_(loop, "store"),
-      refused_(loop),
-      life_(std::make_shared<char>()) {}
+      refused_(loop) {}
 
 void StoreServer::Serve(UniqueFd listener) {
   CHECK(!acceptor_.is_open());
@@ -53,11 +52,11 @@ void StoreServer::Serve(UniqueFd listener) {
 
 void StoreServer::ArmAccept() {
   acceptor_.async_wait(tcp::acceptor::wait_read,
-                       [this, life = std::weak_ptr(life_)](boost::system::error_code error) {
-                         if (!error && !life.expired() && acceptor_.is_open() && !Over()) {
+                       life_.Guard([this](boost::system::error_code error) {
+                         if (!error && acceptor_.is_open() && !Over()) {
                            AcceptAll();
                          }
-                       });
+                       }));
 }
 
 // accept4, since Asio's accept leaves the descriptor open for a worker started in between.
@@ -148,21 +147,21 @@ void StoreServer::ArmRead(StoreClientId id, Connection& connection) {
   if (std::exchange(connection.reading, true)) {
     return;
   }
-  connection.socket.async_wait(tcp::socket::wait_read, [this, id, life = std::weak_ptr(life_)](
-                                                           boost::system::error_code error) {
-    if (!error && !life.expired()) {
-      OnReadable(id);
-    }
-  });
+  connection.socket.async_wait(tcp::socket::wait_read,
+                               life_.Guard([this, id](boost::system::error_code error) {
+                                 if (!error) {
+                                   OnReadable(id);
+                                 }
+                               }));
 }
 
 void StoreServer::ArmWrite(StoreClientId id, Connection& connection) {
-  connection.socket.async_wait(tcp::socket::wait_write, [this, id, life = std::weak_ptr(life_)](
-                                                            boost::system::error_code error) {
-    if (!error && !life.expired()) {
-      OnWritable(id);
-    }
-  });
+  connection.socket.async_wait(tcp::socket::wait_write,
+                               life_.Guard([this, id](boost::system::error_code error) {
+                                 if (!error) {
+                                   OnWritable(id);
+                                 }
+                               }));
 }
 
 void StoreServer::OnReadable(StoreClientId id) {

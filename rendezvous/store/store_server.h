@@ -22,6 +22,7 @@
 
 #include "common/asio_loop.h"
 #include "common/files.h"
+#include "common/lifetime.h"
 #include "rendezvous/listener/rejected.h"
 #include "rendezvous/store/allow_list.h"
 #include "rendezvous/store/refused_clients.h"
@@ -118,7 +119,7 @@ class StoreServer {
   std::vector<char> write_buffer_;
   RejectedConnections rejected_;
   RefusedClients refused_;
-  std::shared_ptr<char> life_;  // Handlers that outlive the server find it gone.
+  const Lifetime life_;
 };
 
 }  // namespace ddprun

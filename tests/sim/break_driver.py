@@ -60,7 +60,7 @@ RULES["rendezvous/failover/failover_driver.cc"] = [
     # No world is formed with a claim that may have been lost.
     ("good-claim", "if («HAS && »coordinator_ && state_.phase == FailoverPhase::kServing) {"),
     # A serving node steps down where a node has heard a later server,
-    ("later-term-heard", "    if («HAS && »*alive) {\n      Feed(LaterTermHeard{term});"),
+    ("later-term-heard", "[this](Term term) { «if (HAS) »Feed(LaterTermHeard{term}); }"),
     # and no node is served by a server from which it has stepped down;
     ("retire", "  «if (HAS) »coordinator_->Retire();\n"),
     # what that had under way may still come back to it.
