@@ -16,6 +16,8 @@
 #include <sstream>
 #include <string_view>
 
+#include "common/files.h"
+
 namespace ddprun {
 namespace {
 
@@ -116,8 +118,8 @@ std::string InheritedState() {
     state += (text ? *text : "") + "\n";
   }
   std::error_code error;
-  for (const auto& space : std::filesystem::directory_iterator("/proc/self/ns", error)) {
-    state += std::filesystem::read_symlink(space.path(), error).native() + "\n";
+  for (const std::filesystem::path& space : EntriesOf("/proc/self/ns")) {
+    state += std::filesystem::read_symlink(space, error).native() + "\n";
   }
   int policy = 0;
   std::array<unsigned long, 16> nodes{};  // As many as a kernel has nodes.

@@ -219,6 +219,17 @@ Received ReceiveWithDescriptors(int socket, std::span<char> bytes, std::size_t m
   return received;
 }
 
+std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& directory,
+                                             std::size_t most) {
+  std::vector<std::filesystem::path> entries;
+  std::error_code error;
+  for (std::filesystem::directory_iterator entry(directory, error), end;
+       !error && entry != end && entries.size() < most; entry.increment(error)) {
+    entries.push_back(entry->path());
+  }
+  return entries;
+}
+
 Result<void> SyncPath(const std::filesystem::path& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
   if (!fd) {

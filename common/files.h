@@ -4,6 +4,7 @@
 #include <sys/types.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -81,6 +82,10 @@ struct Received {
   bool cut = false;  // More came than are wanted.
 };
 Received ReceiveWithDescriptors(int socket, std::span<char> bytes, std::size_t most, int flags);
+
+// The entries of a directory, in its own order; fewer, or none, where it cannot be read.
+std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& directory,
+                                             std::size_t most = SIZE_MAX);
 
 // fsync of a file or a directory; a FIFO is an error and never waited for.
 Result<void> SyncPath(const std::filesystem::path& path);

@@ -21,7 +21,7 @@ namespace {
 
 constexpr int kMaxSlots = 256;
 constexpr std::chrono::seconds kOld{86'400};
-constexpr int kMostLookedAt = 4'000;  // Entries, of one start.
+constexpr std::size_t kMostLookedAt = 4'000;  // Entries, of one start.
 
 // Where a directory of this user's can be, the best first. Names in /tmp can be taken by other
 // users; those in the user's home cannot.
@@ -63,11 +63,7 @@ bool IsStill(const std::filesystem::path& path, int file) {
 // taken long ago and that no process holds.
 void RemoveOldSlots(const std::filesystem::path& directory) {
   const std::time_t now = std::time(nullptr);
-  int looked = 0;
-  std::error_code error;
-  for (std::filesystem::directory_iterator entry(directory, error), end;
-       !error && entry != end && looked < kMostLookedAt; entry.increment(error), ++looked) {
-    const std::filesystem::path& path = entry->path();
+  for (const std::filesystem::path& path : EntriesOf(directory, kMostLookedAt)) {
     struct stat facts;
     if (!path.filename().native().starts_with("slot-") || ::lstat(path.c_str(), &facts) != 0 ||
         !S_ISREG(facts.st_mode) || facts.st_mtime > now - kOld.count()) {

@@ -109,11 +109,9 @@ Result<void> MakeBundle(const fs::path& bundle) {
   if (fs::exists(fs::symlink_status(bundle, error))) {
     return CheckOwnDirectory(bundle);
   }
-  std::size_t looked = 0;
   std::size_t there = 0;
-  for (fs::directory_iterator entry(bundle.parent_path(), error), end;
-       !error && entry != end && looked < kMostLooked; entry.increment(error), ++looked) {
-    there += entry->path().filename().native().starts_with(kBundlePrefix) ? 1 : 0;
+  for (const fs::path& path : EntriesOf(bundle.parent_path(), kMostLooked)) {
+    there += path.filename().native().starts_with(kBundlePrefix) ? 1 : 0;
   }
   if (there >= kMostBundles) {
     return Error{ErrorKind::kRefused, "'" + bundle.parent_path().native() +

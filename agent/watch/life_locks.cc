@@ -38,11 +38,9 @@ bool IsExiting(const std::vector<std::uint64_t>& stat) {
 // A signal that ends a process is put on each of its threads, so one of them speaks for all.
 bool OthersLive(const std::filesystem::path& process) {
   constexpr std::uint64_t kKill = 1 << (SIGKILL - 1);
-  std::error_code error;
-  std::filesystem::directory_iterator thread(process / "task", error);
-  for (; !error && thread != std::filesystem::directory_iterator(); thread.increment(error)) {
-    if (thread->path().filename() != process.filename()) {
-      if (const auto other = StatOf(thread->path()); !other.empty() && !IsExiting(other)) {
+  for (const std::filesystem::path& thread : EntriesOf(process / "task")) {
+    if (thread.filename() != process.filename()) {
+      if (const auto other = StatOf(thread); !other.empty() && !IsExiting(other)) {
         return (other[kPending] & kKill) == 0;
       }
     }

@@ -63,12 +63,8 @@ Result<UniqueFd> Bind(const std::string& path) {
 // Removes the sockets (AskSocketBeside), pipes and dumps of torch (recorder_dump.h) that workers
 // made beside theirs.
 void RemoveWhatWorkersMade(const fs::path& directory) {
-  constexpr int kMost = 10'000;
-  std::error_code error;
-  int looked = 0;
-  for (fs::directory_iterator entry(directory, error), end;
-       !error && entry != end && looked < kMost; entry.increment(error), ++looked) {
-    ::unlink(entry->path().c_str());
+  for (const fs::path& path : EntriesOf(directory, 10'000)) {
+    ::unlink(path.c_str());
   }
 }
 

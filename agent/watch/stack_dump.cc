@@ -76,16 +76,6 @@ std::string KernelView(const fs::path& task) {
   return text;
 }
 
-std::vector<fs::path> ThreadsOf(pid_t pid) {
-  std::vector<fs::path> threads;
-  std::error_code error;
-  for (fs::directory_iterator entry("/proc/" + std::to_string(pid) + "/task", error), end;
-       !error && entry != end && threads.size() < kMaxThreads; entry.increment(error)) {
-    threads.push_back(entry->path());
-  }
-  return threads;
-}
-
 // Readable after SIGTERM, by which the caller says that it does not want the stacks of a live
 // worker any more: the worker must be released before this process ends.
 UniqueFd HearGivenUp() {
@@ -248,7 +238,8 @@ bool Hold(pid_t pid, const std::vector<fs::path>& threads, bool live,
 StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& ask,
                        const std::function<void(std::string_view)>& put) {
   const Clock::time_point deadline = Clock::now() + limit;
-  const std::vector<fs::path> threads = ThreadsOf(pid);
+  const std::vector<fs::path> threads =
+      EntriesOf("/proc/" + std::to_string(pid) + "/task", kMaxThreads);
   if (threads.empty()) {
     return StacksFound::kNoProcess;
   }

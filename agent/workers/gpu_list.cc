@@ -21,9 +21,8 @@ constexpr std::size_t kMostOfFile = 4'096;  // As files in /sys have at most.
 
 std::vector<std::string> NamesIn(const fs::path& directory) {
   std::vector<std::string> names;
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    names.push_back(it->path().filename().native());
+  for (const fs::path& path : EntriesOf(directory)) {
+    names.push_back(path.filename().native());
   }
   std::sort(names.begin(), names.end());  // PCI addresses have fixed width.
   return names;

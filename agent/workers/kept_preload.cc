@@ -118,9 +118,9 @@ std::vector<std::filesystem::path> KeptSockets(const std::filesystem::path& dire
                                                const std::string& prefix) {
   std::vector<std::pair<std::filesystem::file_time_type, std::filesystem::path>> found;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, error)) {
-    if (entry.path().filename().native().starts_with(prefix)) {
-      found.emplace_back(entry.last_write_time(error), entry.path());
+  for (std::filesystem::path& path : EntriesOf(directory)) {
+    if (path.filename().native().starts_with(prefix)) {
+      found.emplace_back(std::filesystem::last_write_time(path, error), std::move(path));
     }
   }
   std::ranges::sort(found, std::greater{});

@@ -121,26 +121,20 @@ bool LeadsToOwnDirectory(const fs::path& link) {
 std::vector<Linked> LinkedServers(const RunId& run_id) {
   std::vector<Linked> found;
   const Result<fs::path> directory = UserDirectory();
-  std::error_code error;
-  if (!directory) {
-    return found;
-  }
-  for (fs::directory_iterator entry(*directory, error), end; !error && entry != end;
-       entry.increment(error)) {
-    const std::string name = entry->path().filename().native();
+  for (const fs::path& path : directory ? EntriesOf(*directory) : std::vector<fs::path>()) {
+    const std::string name = path.filename().native();
     const std::size_t dash = name.find('-', std::string(kLinkPrefix).size());
     if (!name.starts_with(kLinkPrefix) || dash == std::string::npos ||
         (!run_id.empty() && name.substr(dash + 1) != run_id)) {
       continue;
     }
-    if (!LeadsToOwnDirectory(entry->path())) {
+    if (!LeadsToOwnDirectory(path)) {
       continue;
     }
-    Result<ServerPlace> place = PlaceIn(entry->path());
+    Result<ServerPlace> place = PlaceIn(path);
     if (place && Answers(*place, kSeekTimeout)) {
       place->run_id = name.substr(dash + 1);
-      const Result<std::string> read =
-          ReadOrdinary(entry->path() / kLaunchedFile, kMaxLaunchedFile);
+      const Result<std::string> read = ReadOrdinary(path / kLaunchedFile, kMaxLaunchedFile);
       const std::string launched = read ? *read : "";
       const std::size_t line = std::min(launched.find('\n'), launched.size());
       found.push_back({*place, launched.substr(0, line),

@@ -38,10 +38,9 @@ std::string Item(const std::string& label, const std::string& text) {
 
 std::vector<fs::path> Entries(const fs::path& directory, const std::string& prefix) {
   std::vector<fs::path> found;
-  std::error_code error;
-  for (fs::directory_iterator it(directory, error), end; !error && it != end; it.increment(error)) {
-    if (it->path().filename().native().starts_with(prefix)) {
-      found.push_back(it->path());
+  for (fs::path& path : EntriesOf(directory)) {
+    if (path.filename().native().starts_with(prefix)) {
+      found.push_back(std::move(path));
     }
   }
   std::sort(found.begin(), found.end());

@@ -45,16 +45,14 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> NumbersOf(std::string_vie
 // The directories `<prefix><number>` in that one, by number.
 std::vector<fs::path> NumberedIn(const fs::path& directory, const std::string& prefix) {
   std::vector<std::pair<std::pair<std::uint64_t, std::uint64_t>, fs::path>> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end;
-       !error && entry != end && found.size() < kMostFiles; entry.increment(error)) {
-    const std::string name = entry->path().filename().native();
+  for (fs::path& path : EntriesOf(directory, kMostFiles)) {
+    const std::string name = path.filename().native();
     std::error_code gone;
     const auto numbers = name.starts_with(prefix)
                              ? NumbersOf(std::string_view(name).substr(prefix.size()))
                              : std::nullopt;
-    if (numbers && fs::is_directory(entry->symlink_status(gone))) {
-      found.emplace_back(*numbers, entry->path());
+    if (numbers && fs::is_directory(fs::symlink_status(path, gone))) {
+      found.emplace_back(*numbers, std::move(path));
     }
   }
   std::ranges::sort(found);
@@ -81,11 +79,9 @@ std::vector<fs::path> LogsIn(const fs::path& directory) {
     return files;
   }
   const std::vector<fs::path> bundles = NumberedIn(directory, kBundlePrefix);
-  std::error_code error;
-  for (fs::directory_iterator entry(bundles.empty() ? fs::path() : bundles.back(), error), end;
-       !error && entry != end && files.size() < kMostFiles; entry.increment(error)) {
-    if (entry->path().native().ends_with(kLines)) {
-      files.push_back(entry->path());
+  for (fs::path& path : EntriesOf(bundles.empty() ? fs::path() : bundles.back(), kMostFiles)) {
+    if (path.native().ends_with(kLines)) {
+      files.push_back(std::move(path));
     }
   }
   std::ranges::sort(files);
@@ -102,12 +98,10 @@ bool IsOfOneRun(const fs::path& directory) {
 // The run directories in a --log-dir, the newest first.
 std::vector<fs::path> RunDirectoriesIn(const fs::path& directory) {
   std::vector<std::pair<fs::file_time_type, fs::path>> found;
-  std::error_code error;
-  for (fs::directory_iterator entry(directory, error), end;
-       !error && entry != end && found.size() < kMostFiles; entry.increment(error)) {
+  for (fs::path& path : EntriesOf(directory, kMostFiles)) {
     std::error_code gone;
-    if (fs::is_directory(entry->symlink_status(gone)) && IsOfOneRun(entry->path())) {
-      found.emplace_back(fs::last_write_time(entry->path(), gone), entry->path());
+    if (fs::is_directory(fs::symlink_status(path, gone)) && IsOfOneRun(path)) {
+      found.emplace_back(fs::last_write_time(path, gone), std::move(path));
     }
   }
   std::ranges::sort(found, std::greater());

@@ -13,6 +13,8 @@
 #include <optional>
 #include <sstream>
 
+#include "common/files.h"
+
 namespace ddprun {
 namespace {
 
@@ -69,11 +71,9 @@ Error ListenError(const Endpoint& endpoint, int error_number) {
 }
 
 bool HoldsOneOf(const fs::path& process, const std::set<std::string>& links) {
-  std::error_code error;
-  for (fs::directory_iterator fd(process / "fd", error), end; !error && fd != end;
-       fd.increment(error)) {
+  for (const fs::path& fd : EntriesOf(process / "fd")) {
     std::error_code unreadable;
-    if (links.contains(fs::read_symlink(fd->path(), unreadable).string())) {
+    if (links.contains(fs::read_symlink(fd, unreadable).string())) {
       return true;
     }
   }
@@ -161,14 +161,14 @@ std::set<std::string> ListenersOn(std::uint16_t port) {
 
 std::string OwnerOfPort(std::uint16_t port) {
   const std::set<std::string> inodes = ListenersOn(port);
-  std::error_code error;
-  for (fs::directory_iterator process("/proc", error), end;
-       !inodes.empty() && !error && process != end; process.increment(error)) {
-    const std::string pid = process->path().filename();
-    if (pid.find_first_not_of("0123456789") == std::string::npos &&
-        HoldsOneOf(process->path(), inodes)) {
+  if (inodes.empty()) {
+    return "";
+  }
+  for (const fs::path& process : EntriesOf("/proc")) {
+    const std::string pid = process.filename();
+    if (pid.find_first_not_of("0123456789") == std::string::npos && HoldsOneOf(process, inodes)) {
       std::string name;
-      std::getline(std::ifstream(process->path() / "comm"), name);
+      std::getline(std::ifstream(process / "comm"), name);
       return "process " + pid + (name.empty() ? "" : " (" + name + ")");
     }
   }

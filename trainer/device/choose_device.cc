@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <utility>
 
+#include "common/files.h"
 #include "common/text.h"
 
 namespace ddprun {
@@ -13,14 +14,13 @@ namespace {
 // The files that the driver makes, one for each GPU that this process may open.
 std::vector<std::string> DriverFiles() {
   std::vector<std::string> files;
-  std::error_code error;
-  for (const auto& entry : fs::directory_iterator("/dev", error)) {
-    const std::string name = entry.path().filename();
+  for (const fs::path& path : EntriesOf("/dev")) {
+    const std::string name = path.filename();
     constexpr std::string_view kPrefix = "nvidia";
     if (name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
         std::all_of(name.begin() + kPrefix.size(), name.end(),
                     [](char digit) { return digit >= '0' && digit <= '9'; })) {
-      files.push_back(entry.path());
+      files.push_back(path);
     }
   }
   std::sort(files.begin(), files.end());
