@@ -2,8 +2,8 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -217,6 +217,18 @@ Received ReceiveWithDescriptors(int socket, std::span<char> bytes, std::size_t m
   }
   received.cut = (message.msg_flags & MSG_CTRUNC) != 0;
   return received;
+}
+
+bool AtUnixPath(int (*call)(int, const sockaddr*, socklen_t), int socket,
+                const std::filesystem::path& path) {
+  sockaddr_un address{.sun_family = AF_UNIX};
+  const std::string& name = path.native();
+  if (name.empty() || name.size() >= sizeof address.sun_path) {
+    errno = name.empty() ? ENOENT : ENAMETOOLONG;
+    return false;
+  }
+  name.copy(address.sun_path, name.size());
+  return call(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
 }
 
 std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& directory,

@@ -1,6 +1,7 @@
 // The few file operations that all parts need, as Results that name the file.
 #pragma once
 
+#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <cstddef>
@@ -82,6 +83,10 @@ struct Received {
   bool cut = false;  // More came than are wanted.
 };
 Received ReceiveWithDescriptors(int socket, std::span<char> bytes, std::size_t most, int flags);
+
+// ::bind or ::connect at the path of a Unix socket. False: errno says why.
+bool AtUnixPath(int (*call)(int, const sockaddr*, socklen_t), int socket,
+                const std::filesystem::path& path);
 
 // The entries of a directory, in its own order; fewer, or none, where it cannot be read.
 std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& directory,

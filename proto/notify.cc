@@ -2,15 +2,11 @@
 
 #include <signal.h>
 #include <sys/socket.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <utility>
 
-#include "common/files.h"
 #include "common/text.h"
 #include "proto/memory_block.h"
 
@@ -124,35 +120,21 @@ Notification ParseNotification(std::string_view datagram) {
 }
 
 Notifier::Notifier(const std::string& socket_path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (socket_path.empty() || socket_path.size() >= sizeof address.sun_path) {
-    return;
-  }
-  std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
-  fd_ = ::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-  if (fd_ >= 0 &&
-      ::connect(fd_, reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
-    ::close(fd_);
-    fd_ = -1;
-  }
-}
-
-Notifier::~Notifier() {
-  if (fd_ >= 0) {
-    ::close(fd_);
+  UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (AtUnixPath(::connect, fd.get(), socket_path)) {
+    fd_ = std::move(fd);
   }
 }
 
 void Notifier::Send(std::string_view lines) const {
-  if (fd_ >= 0) {
+  if (fd_) {
     // A full or vanished agent must not disturb the worker: the datagram is lost.
-    (void)!::send(fd_, lines.data(), lines.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    (void)!::send(fd_.get(), lines.data(), lines.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   }
 }
 
 bool Notifier::SendWith(std::string_view lines, int descriptor) const {
-  return fd_ >= 0 && SendWithDescriptors(fd_, lines, {&descriptor, 1}, MSG_DONTWAIT);
+  return fd_ && SendWithDescriptors(fd_.get(), lines, {&descriptor, 1}, MSG_DONTWAIT);
 }
 
 }  // namespace ddprun

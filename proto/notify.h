@@ -45,6 +45,7 @@
 #include <string>
 #include <string_view>
 
+#include "common/files.h"
 #include "proto/worker_word.h"
 
 namespace ddprun {
@@ -80,16 +81,13 @@ class Notifier {
  public:
   // Empty path: Send does nothing.
   explicit Notifier(const std::string& socket_path);
-  ~Notifier();
-  Notifier(const Notifier&) = delete;
-  Notifier& operator=(const Notifier&) = delete;
 
   void Send(std::string_view lines) const;
   // With a descriptor beside them. False: it was not taken.
   bool SendWith(std::string_view lines, int descriptor) const;
 
  private:
-  int fd_ = -1;
+  UniqueFd fd_;
 };
 
 }  // namespace ddprun

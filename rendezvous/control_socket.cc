@@ -5,13 +5,11 @@
 #include <grpcpp/server_builder.h>
 #include <grpcpp/server_posix.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <boost/asio/local/stream_protocol.hpp>
 #include <cerrno>
 #include <chrono>
-#include <cstring>
 #include <utility>
 
 #include "common/lifetime.h"
@@ -32,19 +30,13 @@ constexpr Duration kPauseAfterError{100};
 constexpr std::chrono::milliseconds kShutdownGrace{200};
 
 // Names the socket through a descriptor of its directory, since its path may be too long.
-struct SocketAddress {
-  UniqueFd directory;
-  sockaddr_un address{};
-
-  explicit SocketAddress(const fs::path& run_directory)
-      : directory(::open(run_directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {
-    const std::string path =
-        "/proc/self/fd/" + std::to_string(directory.get()) + "/" + kControlSocket;
-    address.sun_family = AF_UNIX;
-    std::memcpy(address.sun_path, path.c_str(), path.size() + 1);
-  }
-  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&address); }
-};
+bool AtSocketOf(int (*call)(int, const sockaddr*, socklen_t), int socket,
+                const fs::path& run_directory) {
+  const UniqueFd directory(::open(run_directory.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+  return directory &&
+         AtUnixPath(call, socket,
+                    "/proc/self/fd/" + std::to_string(directory.get()) + "/" + kControlSocket);
+}
 
 bool IsOfThisUser(int fd) {
   ucred peer{};
@@ -154,11 +146,10 @@ Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(AsioLoop& loop,
                                                            const fs::path& run_directory,
                                                            const RendezvousHandlers& handlers,
                                                            const std::string& token) {
-  const SocketAddress place(run_directory);
   UniqueFd listener(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   // Set before bind, so that the file has this mode from its first moment.
-  if (!place.directory || !listener || ::fchmod(listener.get(), 0600) != 0 ||
-      ::bind(listener.get(), place.get(), sizeof place.address) != 0 ||
+  if (!listener || ::fchmod(listener.get(), 0600) != 0 ||
+      !AtSocketOf(::bind, listener.get(), run_directory) ||
       ::listen(listener.get(), kMostConnections) != 0) {
     return SystemError("listen for ddprun status, drain and stop at",
                        (run_directory / kControlSocket).native(), errno);
@@ -168,12 +159,10 @@ Result<std::unique_ptr<ControlSocket>> ControlSocket::Open(AsioLoop& loop,
 }
 
 Result<UniqueFd> ConnectToControlSocket(const fs::path& run_directory, Duration timeout) {
-  const SocketAddress place(run_directory);
   UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   const timeval limit{timeout.count() / 1000, timeout.count() % 1000 * 1000};
-  if (!place.directory || !socket ||
-      ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0 ||
-      ::connect(socket.get(), place.get(), sizeof place.address) != 0) {
+  if (!socket || ::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) != 0 ||
+      !AtSocketOf(::connect, socket.get(), run_directory)) {
     Error error = SystemError("ask the run at", (run_directory / kControlSocket).native(), errno);
     error.kind = ErrorKind::kUnavailable;
     return error;

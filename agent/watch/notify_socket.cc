@@ -8,7 +8,6 @@
 
 #include <cerrno>
 #include <cstdlib>
-#include <cstring>
 #include <utility>
 
 #include "common/files.h"
@@ -41,19 +40,12 @@ Result<fs::path> MakeSocketDirectory(const fs::path& wanted) {
 }
 
 Result<UniqueFd> Bind(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.size() >= sizeof address.sun_path) {
-    return Invalid("this path is too long for a socket", path);
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
   UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) {
     return SystemError("make the notify socket", path, errno);
   }
   // On the socket before bind, the mode is that of the file from its first moment.
-  if (::fchmod(fd.get(), 0600) != 0 ||
-      ::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+  if (::fchmod(fd.get(), 0600) != 0 || !AtUnixPath(::bind, fd.get(), path) ||
       ::chmod(path.c_str(), 0600) != 0) {
     return SystemError("bind the notify socket", path, errno);
   }

@@ -2,10 +2,8 @@
 
 #include <poll.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 
 #include <algorithm>
-#include <cstring>
 
 #include "common/files.h"
 #include "common/text.h"
@@ -40,15 +38,8 @@ std::string NotifySocketOf(int pid) {
 
 bool AskWorker(const std::string& socket, int pid, std::string_view question, std::size_t most,
                Clock::time_point deadline, const std::function<void(std::string_view)>& put) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (socket.empty() || socket.size() >= sizeof address.sun_path) {
-    return false;
-  }
-  std::memcpy(address.sun_path, socket.data(), socket.size());
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!fd ||  // With a full queue it answers no one.
-      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0 ||
+  if (!AtUnixPath(::connect, fd.get(), socket) ||  // With a full queue it answers no one.
       !IsOf(fd.get(), pid) ||
       ::send(fd.get(), question.data(), question.size(), MSG_NOSIGNAL) !=
           static_cast<ssize_t>(question.size())) {

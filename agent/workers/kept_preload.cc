@@ -3,12 +3,10 @@
 #include <poll.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
 #include <functional>
 #include <nlohmann/json.hpp>
 
@@ -23,17 +21,8 @@ namespace {
 constexpr std::size_t kMostPlanBytes = 4 << 20;
 constexpr int kMostWaiting = 8;  // Connections that it has not accepted yet.
 
-Result<std::pair<UniqueFd, sockaddr_un>> SocketFor(const std::filesystem::path& path) {
-  sockaddr_un name{.sun_family = AF_UNIX};
-  if (path.native().size() >= sizeof name.sun_path) {
-    return Error{ErrorKind::kInvalid, "the name '" + path.native() + "' is too long for a socket"};
-  }
-  std::memcpy(name.sun_path, path.c_str(), path.native().size());
-  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!socket) {
-    return SystemError("make", "a socket", errno);
-  }
-  return std::pair(std::move(socket), name);
+UniqueFd NewSocket() {
+  return UniqueFd(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
 }
 
 std::string ProgramOf(const std::filesystem::path& socket) {
@@ -133,21 +122,18 @@ std::vector<std::filesystem::path> KeptSockets(const std::filesystem::path& dire
 
 Result<UniqueFd> ListenForLaunch(const std::filesystem::path& path) {
   ::unlink(path.c_str());  // Of a process whose number this one has.
-  ASSIGN_OR_RETURN(auto made, SocketFor(path));
-  const auto& [socket, name] = made;
-  if (::bind(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0 ||
-      ::listen(socket.get(), kMostWaiting) != 0) {
+  UniqueFd socket = NewSocket();
+  if (!AtUnixPath(::bind, socket.get(), path) || ::listen(socket.get(), kMostWaiting) != 0) {
     return SystemError("listen at", path.native(), errno);
   }
   EndOlder(path);
-  return std::move(made.first);
+  return socket;
 }
 
 Result<UniqueFd> AskKept(const std::filesystem::path& path, KeptRequest request,
                          std::span<const int> descriptors) {
-  ASSIGN_OR_RETURN(auto made, SocketFor(path));
-  const auto& [socket, name] = made;
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&name), sizeof name) != 0) {
+  UniqueFd socket = NewSocket();
+  if (!AtUnixPath(::connect, socket.get(), path)) {
     return SystemError("connect to", path.native(), errno);
   }
   ucred peer{};
@@ -164,7 +150,7 @@ Result<UniqueFd> AskKept(const std::filesystem::path& path, KeptRequest request,
   if (!sent) {
     return SystemError("ask", path.native(), errno);
   }
-  return std::move(made.first);
+  return socket;
 }
 
 Result<KeptAnswer> AwaitKept(int connection, Duration limit) {
