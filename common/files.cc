@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -229,6 +230,15 @@ bool AtUnixPath(int (*call)(int, const sockaddr*, socklen_t), int socket,
   }
   name.copy(address.sun_path, name.size());
   return call(socket, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
+}
+
+Result<UniqueFd> MemoryFile(const char* name, std::string_view text) {
+  UniqueFd file(::memfd_create(name, MFD_CLOEXEC));
+  if (!file) {
+    return SystemError("make", "a memory file", errno);
+  }
+  RETURN_IF_ERROR(WriteAll(file.get(), text, "a memory file"));
+  return file;
 }
 
 std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& directory,

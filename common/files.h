@@ -88,6 +88,9 @@ Received ReceiveWithDescriptors(int socket, std::span<char> bytes, std::size_t m
 bool AtUnixPath(int (*call)(int, const sockaddr*, socklen_t), int socket,
                 const std::filesystem::path& path);
 
+// A file in memory alone, with this text.
+Result<UniqueFd> MemoryFile(const char* name, std::string_view text);
+
 // The entries of a directory, in its own order; fewer, or none, where it cannot be read.
 std::vector<std::filesystem::path> EntriesOf(const std::filesystem::path& directory,
                                              std::size_t most = SIZE_MAX);

@@ -150,6 +150,30 @@ TEST(OwnDirectory, IsWritableByItsUserAlone) {
   }
 }
 
+TEST(EntriesOf, AreAtMostSoMany) {
+  const ScratchDirectory scratch;
+  for (const char* const name : {"a", "b", "c"}) {
+    ASSERT_TRUE(WriteWhole(scratch.path() / name, "", 0600));
+  }
+  EXPECT_EQ(EntriesOf(scratch.path()).size(), 3u);
+  EXPECT_EQ(EntriesOf(scratch.path(), 2).size(), 2u);
+  EXPECT_TRUE(EntriesOf(scratch.path() / "none").empty());
+}
+
+TEST(AtUnixPath, IsRefusedWhereNoAddressHasRoomForThePath) {
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  EXPECT_FALSE(AtUnixPath(::bind, socket.get(), "/tmp/" + std::string(108, 'x')));
+  EXPECT_EQ(errno, ENAMETOOLONG);
+  EXPECT_FALSE(AtUnixPath(::connect, socket.get(), ""));
+  EXPECT_EQ(errno, ENOENT);
+}
+
+TEST(MemoryFile, HasItsText) {
+  const Result<UniqueFd> file = MemoryFile("test", "text");
+  ASSERT_TRUE(file);
+  EXPECT_EQ(*ReadFile("/proc/self/fd/" + std::to_string(file->get()), 10), "text");
+}
+
 TEST(AsFileName, KeepsNothingThatAShellOrAPathUnderstands) {
   EXPECT_EQ(AsFileName("../a b;$(c)\n"), "_.._a_b___c__");
   EXPECT_EQ(AsFileName(""), "_");

@@ -19,6 +19,7 @@
 #include "agent/guard_signals.h"
 #include "agent/kept_launch.h"
 #include "common/exit_code.h"
+#include "common/files.h"
 #include "common/log.h"
 #include "launcher/node_slot.h"
 #include "launcher/print_out.h"
@@ -78,7 +79,7 @@ bool CanBeReadAgain(const LaunchConfig& config) {
 // Begins the launch: the guard has inherited the same as this process, and has got its go. An
 // error: nothing has begun.
 Result<UniqueFd> Begin(const std::filesystem::path& socket, const LaunchConfig& config) {
-  ASSIGN_OR_RETURN(const UniqueFd text, FileOf(LaunchText(config), "ddprun-launch"));
+  ASSIGN_OR_RETURN(const UniqueFd text, MemoryFile("ddprun-launch", LaunchText(config)));
   const std::array<int, kLaunchDescriptors> descriptors = {0, 1, 2, text.get()};
   ASSIGN_OR_RETURN(UniqueFd connection, AskKept(socket, KeptRequest::kLaunch, descriptors));
   RETURN_IF_ERROR(AwaitKept(connection.get(), kAnswerLimit));

@@ -1,7 +1,6 @@
 #include "agent/workers/kept_preload.h"
 
 #include <poll.h>
-#include <sys/mman.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -45,22 +44,14 @@ void EndOlder(const std::filesystem::path& own) {
 
 }  // namespace
 
-Result<UniqueFd> FileOf(const std::string& text, const char* name) {
-  UniqueFd file(::memfd_create(name, MFD_CLOEXEC));
-  if (!file) {
-    return SystemError("make", "a memory file", errno);
-  }
-  RETURN_IF_ERROR(WriteAll(file.get(), text, "a memory file"));
-  return file;
-}
-
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PreloadPurpose, preload, file, directory, command, environment,
                                    streams)
 
 Result<UniqueFd> FileOf(const PreloadPurpose& purpose) {
   nlohmann::json text = purpose;
   text["version"] = kPreloadVersion;
-  return FileOf(text.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace), "ddprun-plan");
+  return MemoryFile("ddprun-plan",
+                    text.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
 }
 
 Result<PreloadPurpose> ReadPurpose(const UniqueFd& file) {

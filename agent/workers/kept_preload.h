@@ -40,9 +40,6 @@ struct GivenPreload {
   UniqueFd plan;
 };
 
-// A text in a memory file.
-Result<UniqueFd> FileOf(const std::string& text, const char* name);
-
 // The program and the environment that a preload process was made for.
 struct PreloadPurpose {
   std::string preload;

@@ -16,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/files.h"
 #include "proto/preload_protocol.h"
 
 namespace ddprun {
@@ -63,15 +64,9 @@ Result<UniqueFd> ImageOf(const WorkerSpec& spec, const std::vector<std::string>&
   head.environment_count = static_cast<std::uint32_t>(count);
   head.directory_bytes = static_cast<std::uint32_t>(directory.size());
   head.argument_bytes = static_cast<std::uint32_t>(arguments.size());
-  UniqueFd file(::memfd_create("ddprun-worker", MFD_CLOEXEC));
-  if (!file) {
-    return SystemError("make", "a memory file for a worker", errno);
-  }
-  RETURN_IF_ERROR(WriteAll(file.get(),
-                           std::string(reinterpret_cast<const char*>(&head), sizeof head) + cpus +
-                               environment + directory + arguments,
-                           "a worker's memory file"));
-  return file;
+  return MemoryFile("ddprun-worker",
+                    std::string(reinterpret_cast<const char*>(&head), sizeof head) + cpus +
+                        environment + directory + arguments);
 }
 
 bool IsLivingChild(pid_t pid) {

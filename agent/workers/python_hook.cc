@@ -1,7 +1,6 @@
 #include "agent/workers/python_hook.h"
 
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 #include <sstream>
 #include <string_view>
 
+#include "common/files.h"
 #include "proto/memory_block.h"
 
 // The hook, as the build made it (agent/CMakeLists.txt).
@@ -142,14 +142,13 @@ Result<Interpreted> FindPythonIn(const Command& command, const fs::path& directo
 }
 
 Result<UniqueFd> HookFile() {
-  const UniqueFd made(::memfd_create("ddprun-hook", MFD_CLOEXEC));
-  UniqueFd file(made ? ::fcntl(made.get(), F_DUPFD_CLOEXEC, kAboveBlocks) : -1);
+  const auto size = static_cast<std::size_t>(ddprun_python_hook_end - ddprun_python_hook_begin);
+  ASSIGN_OR_RETURN(const UniqueFd made,
+                   MemoryFile("ddprun-hook", {ddprun_python_hook_begin, size}));
+  UniqueFd file(::fcntl(made.get(), F_DUPFD_CLOEXEC, kAboveBlocks));
   if (!file) {
     return SystemError("make", "a memory file for Python", errno);
   }
-  const auto size = static_cast<std::size_t>(ddprun_python_hook_end - ddprun_python_hook_begin);
-  RETURN_IF_ERROR(
-      WriteAll(file.get(), {ddprun_python_hook_begin, size}, "a memory file for Python"));
   return file;
 }
 

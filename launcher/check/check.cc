@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -82,16 +81,16 @@ int Check(CheckRequest request, const std::function<int(const LaunchConfig&)>& l
   if (forgotten_srun || config.dry_run) {
     return launch(config);  // Each of srun's tasks comes here again.
   }
-  const UniqueFd verdict(::memfd_create("ddprun-check", MFD_CLOEXEC));
+  const Result<UniqueFd> verdict = MemoryFile("ddprun-check", "");
   if (!verdict) {
-    return Fail(SystemError("make a file in memory for", "the verdict", errno), kExitInternal);
+    return Fail(verdict.error(), kExitInternal);
   }
   const std::string path =
-      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(verdict.get());
+      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(verdict->get());
   ::setenv(kVerdict, path.c_str(), 1);
   const int code = launch(config);
   struct stat info {};
-  const bool well = ::fstat(verdict.get(), &info) == 0 && info.st_size == 0;
+  const bool well = ::fstat(verdict->get(), &info) == 0 && info.st_size == 0;
   return code == kExitOk && !well ? 1 : code;
 }
 
