@@ -76,8 +76,6 @@ class GenerationMaker {
 
   // WarmStart::Look at these workers, on the thread, where it has nothing else to do.
   void LookAt(std::vector<pid_t> workers);
-  std::string PreloadState() const { return warm_ ? warm_->State() : ""; }
-  pid_t KeepPreload() { return warm_ ? warm_->Keep() : 0; }
 
   bool making() const { return job_ != nullptr; }
 

@@ -27,10 +27,13 @@ ProcessRunner::ProcessRunner(AsioLoop& loop, RunnerConfig config, RunnerEvents e
       config_(std::move(config)),
       events_(std::move(events)),
       consoles_(loop, config_.kept, config_.progress),
-      preload_output_(loop, consoles_),
-      maker_(loop, config_.crowd_patience,
-             config_.warm ? std::make_shared<WarmStart>(*config_.warm, preload_output_.Reader())
-                          : nullptr),
+      warm_(config_.warm
+                ? std::make_shared<WarmStart>(*config_.warm,
+                                              [this](const WorkerSpec& spec, OpenedOutput output) {
+                                                ReadPreload(spec, std::move(output));
+                                              })
+                : nullptr),
+      maker_(loop, config_.crowd_patience, warm_),
       strays_(std::make_shared<Strays>(
           loop, config_.linger,
           Strays::Events{[this] { BeginDrain(); },
@@ -77,6 +80,15 @@ void ProcessRunner::Adopt(std::vector<SpawnedWorker> made) {
     ranks.emplace(worker->pid, worker->local_rank);
   }
   strays_->Begin(std::move(ranks));
+}
+
+// On the maker's thread.
+void ProcessRunner::ReadPreload(const WorkerSpec& spec, OpenedOutput output) {
+  const auto opened = std::make_shared<OpenedOutput>(std::move(output));
+  loop_.Post(life_.Guard([this, spec, opened] {
+    preload_output_ = std::make_unique<WorkerOutput>(loop_, consoles_, spec, std::move(*opened));
+    preload_output_->Start([] {});
+  }));
 }
 
 // Gives up a start that is under way. True: there is no worker to signal.

@@ -30,7 +30,6 @@
 #include <vector>
 
 #include "agent/workers/generation_maker.h"
-#include "agent/workers/preload_output.h"
 #include "agent/workers/strays.h"
 #include "agent/workers/worker_output.h"
 #include "common/asio_loop.h"
@@ -106,10 +105,10 @@ class ProcessRunner {
   // Lets an automatic preload process be made where it can be. To be called again and again.
   void LookForPreload();
   // WarmStart::State.
-  std::string PreloadState() const { return maker_.PreloadState(); }
+  std::string PreloadState() const { return warm_ ? warm_->State() : ""; }
 
   // WarmStart::Keep.
-  pid_t KeepPreload() { return maker_.KeepPreload(); }
+  pid_t KeepPreload() { return warm_ ? warm_->Keep() : 0; }
 
   // 0: this worker is not running.
   pid_t PidOf(std::uint32_t local_rank) const;
@@ -137,6 +136,7 @@ class ProcessRunner {
   };
 
   void Adopt(std::vector<SpawnedWorker> made);
+  void ReadPreload(const WorkerSpec& spec, OpenedOutput output);
   bool GiveUpStart();
   void WaitFor(Worker& worker);
   void OnEnded(Worker& worker);
@@ -149,13 +149,14 @@ class ProcessRunner {
   const RunnerConfig config_;
   const RunnerEvents events_;
   Consoles consoles_;
-  PreloadOutput preload_output_;
+  std::unique_ptr<WorkerOutput> preload_output_;  // The newest one's, while it loads.
+  const Lifetime life_;                           // Before what uses it on its thread.
+  const std::shared_ptr<WarmStart> warm_;         // Or none.
   GenerationMaker maker_;
   std::vector<std::unique_ptr<Worker>> workers_;  // Empty, and none made: none is left.
   const std::shared_ptr<Strays> strays_;
   LoopTimer drain_limit_;
   bool draining_ = false;  // No process is left, but output may be.
-  const Lifetime life_;
 };
 
 }  // namespace ddprun

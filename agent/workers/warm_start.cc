@@ -258,9 +258,10 @@ Result<void> WarmStart::Start() {
     process_ = std::move(started);
     if (closed_) {
       process_->End();
+    } else {
+      on_started_(spec, std::move(output));
     }
   }
-  on_started_(spec, std::move(output));
   Set("is loading " + plan_.preload);
   return {};
 }

@@ -67,7 +67,7 @@ class WarmStart {
   // Between two looks whether the interpreter has answered.
   static constexpr Duration kProbePause{200};
 
-  // Its output is to be read: called on the maker's thread.
+  // Its output is to be read: called on the maker's thread, and not once Close has returned.
   using OnStarted = std::function<void(const WorkerSpec&, OpenedOutput)>;
 
   WarmStart(WarmPlan plan, OnStarted on_started);
