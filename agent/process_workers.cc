@@ -17,7 +17,7 @@
 #include "agent/workers/process_tree.h"
 #include "common/files.h"
 #include "common/log.h"
-#include "rendezvous/term_bounds.h"
+#include "common/wall_clock.h"
 
 namespace ddprun {
 namespace {

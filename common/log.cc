@@ -9,7 +9,6 @@
 #include <algorithm>
 #include <atomic>
 #include <boost/system/system_error.hpp>
-#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -21,6 +20,7 @@
 #include "common/check.h"
 #include "common/files.h"
 #include "common/line_writer.h"
+#include "common/wall_clock.h"
 
 namespace ddprun {
 namespace {
@@ -46,9 +46,7 @@ std::string MarkOf(LogLevel level) {
 
 std::string InJson(LogLevel level, std::string_view text) {
   using Json = nlohmann::ordered_json;
-  const auto now = std::chrono::duration_cast<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
-  const Json line{{"unix_time", static_cast<double>(now.count()) / 1000.0},
+  const Json line{{"unix_time", static_cast<double>(UnixMilliseconds()) / 1000.0},
                   {"level", WordOf(level)},
                   {"who", who_said.empty() ? "ddprun" : who_said},
                   {"text", text}};

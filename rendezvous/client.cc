@@ -7,6 +7,7 @@
 
 #include "common/lifetime.h"
 #include "common/slug.h"
+#include "common/wall_clock.h"
 #include "proto/rendezvous.grpc.pb.h"
 #include "rendezvous/grpc_channel.h"
 #include "rendezvous/listener/grpc_admission.h"

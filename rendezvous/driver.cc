@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/wall_clock.h"
 #include "rendezvous/core/control.h"
 #include "rendezvous/core/ended_run.h"
 #include "rendezvous/core/fencing.h"
@@ -14,7 +15,6 @@
 #include "rendezvous/messages/describe.h"
 #include "rendezvous/messages/lease.h"
 #include "rendezvous/notice_level.h"
-#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 namespace {

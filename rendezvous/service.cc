@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "common/check.h"
+#include "common/wall_clock.h"
 #include "rendezvous/peer_calls.h"
 #include "rendezvous/stream_end.h"
-#include "rendezvous/term_bounds.h"
 #include "rendezvous/wire/convert.h"
 
 namespace ddprun {

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <ctime>
 
+#include "common/wall_clock.h"
 #include "rendezvous/core/recovery.h"
 
 namespace ddprun {
@@ -49,10 +50,6 @@ std::string ClockAt(const Endpoint& endpoint, const std::optional<ClockOffset>& 
          (off.count() > 0 ? " ahead of" : " behind") + " this host's";
 }
 
-std::int64_t UnixMilliseconds() {
-  return UnixMicroseconds() / 1'000;
-}
-
 std::int64_t Latest(std::int64_t now, std::atomic<std::int64_t>& latest) {
   std::int64_t before = latest;
   while (before < now && !latest.compare_exchange_weak(before, now)) {
@@ -63,15 +60,6 @@ std::int64_t Latest(std::int64_t now, std::atomic<std::int64_t>& latest) {
 std::int64_t LatestUnixMilliseconds() {
   static std::atomic<std::int64_t> latest{0};
   return Latest(UnixMilliseconds(), latest);
-}
-
-double UnixSeconds() {
-  return static_cast<double>(UnixMicroseconds()) / 1e6;
-}
-
-std::int64_t UnixMicroseconds() {
-  const auto wall = std::chrono::system_clock::now().time_since_epoch();
-  return std::chrono::duration_cast<std::chrono::microseconds>(wall).count();
 }
 
 }  // namespace ddprun

@@ -37,15 +37,10 @@ std::string WhyNotYet(Term term, std::int64_t unix_ms);
 // How a server's clock stands to that of this host, for people; "": they agree, or it is not known.
 std::string ClockAt(const Endpoint& endpoint, const std::optional<ClockOffset>& offset);
 
-// Of this machine's clock.
-std::int64_t UnixMilliseconds();
-
-// The latest that it has shown this process: a term within the bounds stays so where the clock is
-// set back.
+// The latest that this machine's clock has shown this process: a term within the bounds stays so
+// where it is set back.
 std::int64_t LatestUnixMilliseconds();
 // `now` counts as shown.
 std::int64_t Latest(std::int64_t now, std::atomic<std::int64_t>& latest);
-std::int64_t UnixMicroseconds();  // For people alone.
-double UnixSeconds();             // For people alone.
 
 }  // namespace ddprun

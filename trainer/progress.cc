@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/log.h"
+#include "common/wall_clock.h"
 #include "trainer/profiler/memory.h"
 
 namespace ddprun {
@@ -147,10 +148,8 @@ void ProgressPrinter::EndLine() {
 }
 
 std::string MetricsLine(const ProgressPoint& point, Generation generation) {
-  const double time =
-      std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
   nlohmann::json object = {
-      {"t", time},
+      {"t", UnixSeconds()},
       {"gen", generation.value},
       {"world_size", point.ranks},
       {"epoch", point.epoch},

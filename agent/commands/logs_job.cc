@@ -15,7 +15,7 @@
 #include "common/files.h"
 #include "common/lifetime.h"
 #include "common/text.h"
-#include "rendezvous/term_bounds.h"
+#include "common/wall_clock.h"
 
 namespace ddprun {
 namespace {

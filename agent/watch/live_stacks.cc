@@ -4,8 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
+
+#include "common/wall_clock.h"
 
 namespace ddprun {
 namespace {
@@ -13,12 +14,6 @@ namespace {
 constexpr Duration kOfOne{10'000};
 constexpr Duration kOfAll{40'000};
 constexpr std::size_t kBesideEachOther = 8;  // StackTaker's.
-
-std::int64_t StacksTime() {
-  return std::chrono::floor<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 Duration LimitOfOne(std::size_t targets) {
   const std::size_t rounds = (targets + kBesideEachOther - 1) / kBesideEachOther;
@@ -95,7 +90,7 @@ void LiveStacks::End() {
       std::min(kMostOfOne, kMostOfAll / std::max<std::size_t>(request.targets.size(), 1));
   std::vector<AnswerRecord> records;
   for (const Target& target : request.targets) {
-    records.push_back({StacksTime(), target.rank, target.generation, AnswerKind::kStack,
+    records.push_back({UnixMilliseconds(), target.rank, target.generation, AnswerKind::kStack,
                        target.job.file.empty() ? TextOf(target.job.output, most) : ""});
   }
   loop_.Post([done = request.done, records = std::move(records)] { done(records); });

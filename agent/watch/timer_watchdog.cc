@@ -13,16 +13,13 @@
 
 #include "common/files.h"
 #include "common/log.h"
+#include "common/wall_clock.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kMaxTimers = 4096;
 constexpr Duration kLongestTimer{3'600'000};  // The wall clock may be set meanwhile.
-
-double WallSeconds() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 }  // namespace
 
@@ -112,7 +109,7 @@ void TimerWatchdog::Complain(const std::string& what) {
 }
 
 void TimerWatchdog::LookAtTimers() {
-  const double now = WallSeconds();
+  const double now = UnixSeconds();
   std::vector<TimerRequest> over;
   std::optional<double> next;
   for (auto timer = timers_.begin(); timer != timers_.end();) {

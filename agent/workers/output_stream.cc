@@ -4,10 +4,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 #include <utility>
 
 #include "agent/workers/worker_terminal.h"
+#include "common/wall_clock.h"
 
 namespace ddprun {
 namespace {
@@ -16,12 +16,6 @@ constexpr std::size_t kPiece = 64 * 1024;
 // A worker may enlarge its pipe up to the system's limit, 1 MiB by default: 16 pieces. A terminal
 // holds less than 128 KiB, and gives 4 KiB at a time.
 constexpr int kMostReads = 32;
-
-std::int64_t WhenRead() {  // For people.
-  return std::chrono::floor<std::chrono::milliseconds>(
-             std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
 
 }  // namespace
 
@@ -108,7 +102,7 @@ void OutputStream::Take(std::string_view bytes) {
   }
   if (plan_.kept) {
     plan_.kept->Append(plan_.local_rank, plan_.keep_tail ? AnswerKind::kErr : AnswerKind::kOut,
-                       bytes, WhenRead());
+                       bytes, UnixMilliseconds());
   }
   if (plan_.file) {
     plan_.file->Append(bytes);

@@ -11,6 +11,7 @@
 
 #include "common/files.h"
 #include "common/ids.h"
+#include "common/wall_clock.h"
 #include "launcher/evidence/run_page.h"
 #include "rendezvous/term_bounds.h"
 

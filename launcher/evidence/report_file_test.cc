@@ -14,9 +14,9 @@
 #include "common/files.h"
 #include "common/json.h"
 #include "common/log.h"
+#include "common/wall_clock.h"
 #include "launcher/evidence/run_page.h"
 #include "rendezvous/core/recovery.h"
-#include "rendezvous/term_bounds.h"
 #include "tests/support/scratch_directory.h"
 
 namespace ddprun {

@@ -1,4 +1,5 @@
 #include "launcher/server/serve.h"
+#include "common/wall_clock.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/server/descriptors.h"
@@ -24,7 +25,6 @@
 #include "rendezvous/failover/kept_write.h"
 #include "rendezvous/failover/sole_claim.h"
 #include "rendezvous/pool/pool_driver.h"
-#include "rendezvous/term_bounds.h"
 #include "rendezvous/wire/kept_requests.h"
 
 namespace ddprun {

@@ -8,6 +8,7 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "common/slug.h"
+#include "common/wall_clock.h"
 #include "launcher/command_line/addresses.h"
 #include "launcher/run_token.h"
 #include "launcher/server/descriptors.h"
@@ -21,7 +22,6 @@
 #include "rendezvous/listener/hello.h"
 #include "rendezvous/listener/listen_socket.h"
 #include "rendezvous/local_channel.h"
-#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 namespace {

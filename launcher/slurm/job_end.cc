@@ -7,17 +7,13 @@
 #include "common/log.h"
 #include "common/slug.h"
 #include "common/text.h"
+#include "common/wall_clock.h"
 
 namespace ddprun {
 namespace {
 
 constexpr Duration kQueuePatience{60'000};  // A busy slurmctld; nothing waits for it.
 constexpr Duration kLongest = std::chrono::hours(24 * 366);
-
-std::chrono::milliseconds WallClock() {
-  return std::chrono::floor<std::chrono::milliseconds>(
-      std::chrono::system_clock::now().time_since_epoch());
-}
 
 std::optional<std::int64_t> Natural(std::string_view text) {
   const auto value = ParseNumber<std::int64_t>(text);
@@ -60,7 +56,8 @@ JobEnd::JobEnd(AsioLoop& loop, const LaunchConfig& config,
   if (config.time_limit > Duration{0}) {
     Know(config.time_limit, "--time-limit");
   } else if (context.ends_at) {
-    Know(std::chrono::seconds(*context.ends_at) - WallClock(), "SLURM_JOB_END_TIME");
+    Know(std::chrono::seconds(*context.ends_at) - Duration(UnixMilliseconds()),
+         "SLURM_JOB_END_TIME");
   } else if (config.stop_before > Duration{0} && context.speaks_for_job) {
     squeue_.Run({"squeue", "--noheader", "--jobs=" + context.job, "--format=%L"}, kQueuePatience,
                 [this](const Result<std::string>& printed) {
@@ -85,7 +82,8 @@ void JobEnd::Know(Duration left, const std::string& origin) {
   }
   JobEndKnown known;
   known.ends = loop_.Now() + left;
-  known.unix_seconds = std::chrono::floor<std::chrono::seconds>(WallClock() + left).count();
+  known.unix_seconds =
+      std::chrono::floor<std::chrono::seconds>(Duration(UnixMilliseconds()) + left).count();
   const Duration before = config_.stop_before;
   std::string text = "the job ends in " + FormatDuration(left) + " (" + origin + ")";
   const bool soon = before >= left;

@@ -16,6 +16,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "common/slug.h"
+#include "common/wall_clock.h"
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/log_files.h"
@@ -24,7 +25,6 @@
 #include "launcher/verbs/seen_records.h"
 #include "launcher/verbs/slow_output.h"
 #include "rendezvous/messages/describe.h"
-#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 namespace {

@@ -6,11 +6,11 @@
 #include <array>
 #include <vector>
 
+#include "common/wall_clock.h"
 #include "launcher/status_json.h"
 #include "launcher/watching/metrics.h"
 #include "launcher/watching/page_html.h"
 #include "rendezvous/messages/describe.h"
-#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 namespace {

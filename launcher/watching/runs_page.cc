@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/wall_clock.h"
 #include "launcher/headline.h"
 #include "launcher/watching/metrics.h"
 #include "rendezvous/messages/describe.h"
-#include "rendezvous/term_bounds.h"
 
 namespace ddprun {
 

@@ -14,6 +14,7 @@
 
 #include "common/files.h"
 #include "common/result_testing.h"
+#include "common/wall_clock.h"
 #include "rendezvous/term_bounds.h"
 #include "tests/support/scratch_directory.h"
 

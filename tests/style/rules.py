@@ -12,7 +12,7 @@ MAX_FUNCTION_LINES = 70
 MAX_PAGE_LINES = 250
 
 # What needs a loop or a log is run time; the rest of common/ is values.
-RUNTIME = {f"common/{stem}.{suffix}" for stem in ("asio_loop", "line_writer", "log", "loop", "task_queue") for suffix in ("h", "cc")}
+RUNTIME = {f"common/{stem}.{suffix}" for stem in ("asio_loop", "line_writer", "log", "loop", "task_queue", "wall_clock") for suffix in ("h", "cc")}
 
 # Who may include whom: a part and the parts below it.
 LAYERS = {

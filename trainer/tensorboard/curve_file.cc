@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <chrono>
 
 #include "common/endpoint.h"
 #include "common/log.h"
 #include "common/slug.h"
 #include "common/text.h"
+#include "common/wall_clock.h"
 
 namespace ddprun {
 namespace {
@@ -20,10 +20,6 @@ constexpr std::size_t kDigits = 10;  // Of the second, until 2286: names sort as
 constexpr std::uint64_t kLastSecond = 9'999'999'998;
 constexpr int kMostEntries = 65'536;  // Looked at in a directory.
 constexpr int kMostNames = 100;       // Of one second, by others with this host's name and our pid.
-
-double WallTime() {
-  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
-}
 
 // 0: no event file's name.
 std::uint64_t SecondIn(std::string_view name) {
@@ -88,7 +84,7 @@ Result<LineFile> OpenCurves(const std::filesystem::path& directory, std::uint64_
   if (directory.empty()) {
     return LineFile();
   }
-  const double now = WallTime();
+  const double now = UnixSeconds();
   Result<LineFile> opened = LineFile::Open(
       directory, {.what = "TensorBoard events",
                   .flag = "--tensorboard",
@@ -106,7 +102,7 @@ Result<LineFile> OpenCurves(const std::filesystem::path& directory, std::uint64_
 }
 
 std::string CurveRecord(std::uint64_t step, std::span<const Scalar> scalars) {
-  return TfRecord(ScalarsEvent(WallTime(), step, scalars));
+  return TfRecord(ScalarsEvent(UnixSeconds(), step, scalars));
 }
 
 }  // namespace ddprun
