@@ -4,9 +4,7 @@
 #include <cmath>
 #include <fstream>
 #include <sstream>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "common/files.h"
 
@@ -108,18 +106,38 @@ std::optional<Cgroup> OwnCgroup(std::string_view controller) {
   return membership && mounts ? FindCgroup(*membership, *mounts, controller) : std::nullopt;
 }
 
+std::vector<std::filesystem::path> FoldersOf(const Cgroup& cgroup) {
+  std::vector<std::filesystem::path> folders{cgroup.folder};
+  while (folders.back() != cgroup.top && folders.back() != folders.back().parent_path()) {
+    folders.push_back(folders.back().parent_path());
+  }
+  return folders;
+}
+
+std::optional<std::uint64_t> NumberIn(const std::filesystem::path& file) {
+  std::uint64_t number = 0;
+  return std::ifstream(file) >> number ? std::optional(number) : std::nullopt;
+}
+
+std::optional<std::uint64_t> NumberAfter(const std::filesystem::path& file,
+                                         const std::string& word) {
+  std::ifstream words(file);
+  for (std::string next; words >> next;) {
+    if (std::uint64_t number = 0; next == word && words >> number) {
+      return number;
+    }
+  }
+  return std::nullopt;
+}
+
 std::optional<double> CpuQuota(const Cgroup& cgroup) {
   std::optional<double> least;
-  std::filesystem::path folder = cgroup.folder;
-  while (true) {
+  for (const std::filesystem::path& folder : FoldersOf(cgroup)) {
     if (const std::optional<double> quota = QuotaIn(folder, cgroup.unified)) {
       least = std::min(least.value_or(*quota), *quota);
     }
-    if (folder == cgroup.top || folder == folder.parent_path()) {
-      return least;
-    }
-    folder = folder.parent_path();
   }
+  return least;
 }
 
 std::size_t WithinCpuQuota(std::size_t cpus) {

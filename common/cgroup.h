@@ -6,9 +6,12 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <vector>
 
 namespace ddprun {
 
@@ -24,6 +27,15 @@ std::optional<Cgroup> FindCgroup(std::string_view membership, std::string_view m
                                  std::string_view controller);
 // This process's.
 std::optional<Cgroup> OwnCgroup(std::string_view controller);
+
+// The folder, and those above it that limit it too.
+std::vector<std::filesystem::path> FoldersOf(const Cgroup& cgroup);
+
+// The number in a file; none: it has a word instead, such as "max".
+std::optional<std::uint64_t> NumberIn(const std::filesystem::path& file);
+// The number after this word in a file of "word number" lines; none: it is not there.
+std::optional<std::uint64_t> NumberAfter(const std::filesystem::path& file,
+                                         const std::string& word);
 
 // CPUs that the quotas of `cgroup` and of those above it allow at a time: the smallest of them,
 // such as 2.5. None: there is no quota.

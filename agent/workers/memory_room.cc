@@ -8,23 +8,6 @@
 namespace ddprun {
 namespace {
 
-// The number after this word in a file of "word number" lines; none: it is not there.
-std::optional<std::uint64_t> NumberAfter(const std::filesystem::path& file,
-                                         const std::string& word) {
-  std::ifstream words(file);
-  for (std::string next; words >> next;) {
-    if (std::uint64_t number = 0; next == word && words >> number) {
-      return number;
-    }
-  }
-  return std::nullopt;
-}
-
-std::optional<std::uint64_t> NumberIn(const std::filesystem::path& file) {
-  std::uint64_t number = 0;
-  return std::ifstream(file) >> number ? std::optional(number) : std::nullopt;  // Not "max".
-}
-
 // Pages of files that were not read lately are given up first: they count as free.
 std::optional<std::uint64_t> RoomIn(const std::filesystem::path& folder, bool unified) {
   const auto limit = NumberIn(folder / (unified ? "memory.max" : "memory.limit_in_bytes"));
@@ -47,16 +30,12 @@ std::optional<std::uint64_t> MemoryRoom(const MemoryFiles& files) {
   if (!files.cgroup) {
     return least;
   }
-  std::filesystem::path folder = files.cgroup->folder;
-  while (true) {
+  for (const std::filesystem::path& folder : FoldersOf(*files.cgroup)) {
     if (const auto room = RoomIn(folder, files.cgroup->unified)) {
       least = std::min(least.value_or(*room), *room);
     }
-    if (folder == files.cgroup->top || folder == folder.parent_path()) {
-      return least;
-    }
-    folder = folder.parent_path();
   }
+  return least;
 }
 
 std::string WhyNoRoom(std::uint64_t bytes, const MemoryFiles& files) {

@@ -1,41 +1,32 @@
 #include "agent/workers/process_tree.h"
 
-#include <dirent.h>
 #include <signal.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
-#include <charconv>
-#include <cstdlib>
 #include <cstring>
 #include <iterator>
-#include <memory>
 #include <sstream>
 #include <string>
 #include <string_view>
 
 #include "common/files.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
 
 constexpr std::size_t kMaxProcFile = 1 << 20;
 
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
-
 // The numeric entries of a /proc directory.
 std::vector<pid_t> NumbersIn(const std::string& directory) {
   std::vector<pid_t> numbers;
-  const std::unique_ptr<DIR, CloseDir> dir(::opendir(directory.c_str()));
-  while (const dirent* const entry = dir ? ::readdir(dir.get()) : nullptr) {
-    if (std::isdigit(static_cast<unsigned char>(entry->d_name[0])) != 0) {
-      numbers.push_back(static_cast<pid_t>(std::atoi(entry->d_name)));
+  for (const std::filesystem::path& entry : EntriesOf(directory)) {
+    if (const auto number = ParseNumber<pid_t>(entry.filename().native())) {
+      numbers.push_back(*number);
     }
   }
   return numbers;
@@ -116,15 +107,8 @@ std::vector<pid_t> ChildrenOf(pid_t pid) {
       continue;
     }
     listed = true;
-    for (const char* at = text->data(); *at != '\0';) {
-      pid_t child = 0;
-      const auto [end, error] = std::from_chars(at, text->data() + text->size(), child);
-      if (error != std::errc{}) {
-        break;
-      }
-      children.push_back(child);
-      at = end + (*end == ' ' ? 1 : 0);
-    }
+    std::istringstream numbers(*text);
+    children.insert(children.end(), std::istream_iterator<pid_t>(numbers), {});
   }
   static const bool kernel_lists_children = ::access("/proc/thread-self/children", R_OK) == 0;
   return listed || kernel_lists_children ? children : ChildrenByScan(pid);
