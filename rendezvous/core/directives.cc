@@ -27,13 +27,8 @@ std::vector<std::string> Names(const World& world, const std::set<std::size_t>& 
 }
 
 bool IsHere(const CoordinatorState& state, const NodeId& node) {
-  for (auto it = state.nodes.lower_bound(NodeKey{node, Incarnation{0}});
-       it != state.nodes.end() && it->first.node == node; ++it) {
-    if (!it->second.lost) {
-      return true;
-    }
-  }
-  return false;
+  return std::ranges::any_of(MembershipsOf(state.nodes, node),
+                             [](const auto& membership) { return !membership.second.lost; });
 }
 
 }  // namespace

@@ -28,11 +28,10 @@ void ForgetLost(Roster& roster, const std::vector<NodeKey>& keys) {
   }
 }
 
-std::vector<NodeKey> MembershipsOf(const Roster& roster, const NodeId& node) {
+std::vector<NodeKey> KeysOf(const Roster& roster, const NodeId& node) {
   std::vector<NodeKey> keys;
-  for (auto it = roster.nodes.lower_bound(NodeKey{node, Incarnation{0}});
-       it != roster.nodes.end() && it->first.node == node; ++it) {
-    keys.push_back(it->first);
+  for (const auto& [key, membership] : MembershipsOf(roster.nodes, node)) {
+    keys.push_back(key);
   }
   return keys;
 }
@@ -77,8 +76,8 @@ bool KeepsEvents(const Roster& roster, const NodeKey& key) {
 }
 
 bool MakeRoomFor(Roster& roster, const NodeKey& key, std::size_t room, bool recovering) {
-  if (!recovering && MembershipsOf(roster, key.node).size() >= kMostMemberships) {
-    ForgetLost(roster, MembershipsOf(roster, key.node));
+  if (!recovering && KeysOf(roster, key.node).size() >= kMostMemberships) {
+    ForgetLost(roster, KeysOf(roster, key.node));
   }
   const auto fits = [&] { return roster.index.bytes + kMostOutside <= room; };
   if (!recovering && !fits()) {  // All at once: each makes the driver look at every call.
@@ -88,7 +87,7 @@ bool MakeRoomFor(Roster& roster, const NodeKey& key, std::size_t room, bool reco
     }
     ForgetLost(roster, lost);
   }
-  return fits() && MembershipsOf(roster, key.node).size() < kMostMemberships;
+  return fits() && KeysOf(roster, key.node).size() < kMostMemberships;
 }
 
 }  // namespace ddprun

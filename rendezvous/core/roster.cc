@@ -150,9 +150,7 @@ bool IsReady(const Roster& roster, const NodeKey& key) {
       report.hosting != Hosting::kNothing || report.unkillable > 0 || IsUnfit(report)) {
     return false;
   }
-  const auto first = roster.nodes.lower_bound(NodeKey{key.node, Incarnation{0}});
-  for (auto it = first; it != roster.nodes.end() && it->first.node == key.node; ++it) {
-    const NodeState& other = it->second;
+  for (const auto& [name, other] : MembershipsOf(roster.nodes, key.node)) {
     // A node that knows its end and hosts nothing will not come back.
     const bool gone = other.acknowledged && other.report.hosting == Hosting::kNothing;
     if (!other.lost && !other.refused && !gone && other.joined < node.joined) {
@@ -163,14 +161,10 @@ bool IsReady(const Roster& roster, const NodeKey& key) {
 }
 
 bool HasNewerMembership(const Roster& roster, const NodeKey& key) {
-  const NodeState& node = roster.nodes.at(key);
-  const auto first = roster.nodes.lower_bound(NodeKey{key.node, Incarnation{0}});
-  for (auto it = first; it != roster.nodes.end() && it->first.node == key.node; ++it) {
-    if (!it->second.lost && !it->second.refused && it->second.joined > node.joined) {
-      return true;
-    }
-  }
-  return false;
+  const auto joined = roster.nodes.at(key).joined;
+  return std::ranges::any_of(MembershipsOf(roster.nodes, key.node), [&](const auto& other) {
+    return !other.second.lost && !other.second.refused && other.second.joined > joined;
+  });
 }
 
 bool IsDrained(const Roster& roster, const Member& member) {
@@ -198,12 +192,10 @@ std::uint32_t CountReady(const Roster& roster) {
 }
 
 void Refile(Roster& roster, const CoordinatorConfig& config, const NodeId& node) {
-  const auto first = roster.nodes.lower_bound(NodeKey{node, Incarnation{0}});
-  for (auto it = first; it != roster.nodes.end() && it->first.node == node; ++it) {
-    File(roster, config, it->first, it->second);
+  for (auto& [key, membership] : MembershipsOf(roster.nodes, node)) {
+    File(roster, config, key, membership);
     if (roster.world) {
-      if (const auto place = roster.world->places.find(it->first);
-          place != roster.world->places.end()) {
+      if (const auto place = roster.world->places.find(key); place != roster.world->places.end()) {
         CallRoll(roster, place->second, roster.world->roll);
       }
     }
@@ -249,11 +241,8 @@ std::vector<std::string> UnfitNodes(const Roster& roster) {
 }
 
 std::string UnfitInWords(const Roster& roster) {
-  std::string text;
-  for (const std::string& node : UnfitNodes(roster)) {
-    text += (text.empty() ? "; kept out: " : ", ") + node;
-  }
-  return text;
+  const std::vector<std::string> nodes = UnfitNodes(roster);
+  return nodes.empty() ? "" : "; kept out: " + Joined(nodes, ", ");
 }
 
 std::size_t BytesOf(const NodeKey& key, const NodeState& node) {

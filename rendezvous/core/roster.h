@@ -94,6 +94,19 @@ struct Roster {
                               // so that a driver need not look at every parked call each time.
 };
 
+// The memberships of one node, among `nodes` of a roster.
+template <class Nodes>
+auto MembershipsOf(Nodes& nodes, const NodeId& node) {
+  using Iterator = decltype(nodes.begin());
+  struct Memberships {
+    Iterator first, last;
+    Iterator begin() const { return first; }
+    Iterator end() const { return last; }
+  };
+  return Memberships{nodes.lower_bound(NodeKey{node, Incarnation{0}}),
+                     nodes.upper_bound(NodeKey{node, Incarnation{UINT64_MAX}})};
+}
+
 // Neither lost nor refused, nor has it acknowledged how the run ended.
 bool IsThere(const NodeState& node);
 
