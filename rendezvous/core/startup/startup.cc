@@ -71,46 +71,44 @@ std::optional<StartupLine> BeginStartup(Startups& startups, std::string cause,
                                         const std::string& word, Time now) {
   std::optional<StartupLine> line = EndStartup(startups, now);
   startups.open = Opening{};
-  startups.open->cause = Cut(std::move(cause));
-  startups.open->cause_word = word;
+  startups.open->known.cause = Cut(std::move(cause));
+  startups.open->known.cause_word = word;
   startups.open->began = startups.open->since = now;
   return line;
 }
 
 void NoteDetected(Startups& startups, std::optional<Duration> detect, Time now) {
-  if (startups.open && startups.open->began == now && !startups.open->detect) {
-    startups.open->detect = detect;
+  if (startups.open && startups.open->began == now && !startups.open->known.detect) {
+    startups.open->known.detect = detect;
   }
 }
 
 void NoteStopped(Startups& startups, std::string cause, const std::string& word, const NodeId& last,
                  Time now) {
   Opening& open = *startups.open;
-  open.cause = Cut(std::move(cause));
-  open.cause_word = word;
-  open.stop = Rounded(now - open.since);
-  open.stopped_last = last;
+  open.known.cause = Cut(std::move(cause));
+  open.known.cause_word = word;
+  open.known.stop = Rounded(now - open.since);
+  open.known.stopped_last = last;
   open.since = now;
 }
 
 void NoteFormed(Startups& startups, const World& world, std::optional<Time> not_before, Time now) {
   Opening& open = *startups.open;
   open.members = static_cast<std::uint32_t>(world.members.size());
-  Startup startup;
+  Startup startup = open.known;
   startup.term = world.term;
   startup.number = ++startups.begun;
   startup.generation = world.generation;
-  startup.cause = open.cause;
-  startup.cause_word = open.cause_word;
-  startup.detect = open.detect;
-  startup.stop = open.stop;
+  if (open.members == 1) {
+    startup.stopped_last.clear();
+  }
   if (not_before && *not_before > open.since) {
     const Time paused = std::min(*not_before, now);
     startup.backoff = Rounded(paused - open.since);
     open.since = paused;
   }
   startup.form = Rounded(now - open.since);
-  startup.stopped_last = open.members > 1 ? open.stopped_last : NodeId();
   open.since = now;
   startups.past.push_back(std::move(startup));
   startups.began.push_back(open.began);

@@ -50,11 +50,7 @@ struct Reached {
 };
 
 struct Opening {
-  std::optional<Duration> detect;
-  std::optional<Duration> stop;
-  std::string cause;
-  std::string cause_word;
-  NodeId stopped_last;
+  Startup known;  // Its cause, and the parts before the next world.
   Time began;
   Time since;                 // Of the part that lasts.
   std::uint32_t members = 0;  // Of the world that it led to; 0: none yet.
