@@ -106,9 +106,9 @@ std::optional<WarmPlan> PlanWarmStart(const AgentOptions& options,
   return plan;
 }
 
-Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, SpawnContext& context) {
+Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, const BeginStep& begin) {
   const AgentOptions& options = *plan.options;
-  RETURN_IF_ERROR(context.Begin("making '" + plan.notify_directory.native() + "'"));
+  RETURN_IF_ERROR(begin("making '" + plan.notify_directory.native() + "'"));
   ASSIGN_OR_RETURN(plan.sockets, NotifyFiles::Make(plan.notify_directory, options.core.workers));
   const OutputRequest output = OutputOf(options, plan.attempt);
   std::vector<WorkerSpec> specs;
@@ -116,7 +116,7 @@ Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, SpawnContext& 
     if (local == 0 || options.directory_stays) {
       const std::filesystem::path own =
           WorkersFile(plan.attempt, local, kErrorFile, options.directory_stays).parent_path();
-      RETURN_IF_ERROR(context.Begin("making '" + own.native() + "'"));
+      RETURN_IF_ERROR(begin("making '" + own.native() + "'"));
       RETURN_IF_ERROR(MakeDirectories(own, 0700));
     }
     const WorkerEnv env = EnvOf(plan, local);

@@ -42,6 +42,6 @@ inline constexpr const char* kErrorFile = "error.json";
 std::optional<WarmPlan> PlanWarmStart(const AgentOptions& options,
                                       const std::map<std::string, std::string>& environment);
 
-Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, SpawnContext& context);
+Result<std::vector<WorkerSpec>> MakeWorkers(GenerationPlan& plan, const BeginStep& begin);
 
 }  // namespace ddprun

@@ -146,7 +146,7 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
   if (options_->on_start) {
     options_->on_start();
   }
-  runner_.Spawn([plan = plan_](SpawnContext& context) { return MakeWorkers(*plan, context); },
+  runner_.Spawn([plan = plan_](const BeginStep& begin) { return MakeWorkers(*plan, begin); },
                 [this](const Result<void>& spawned) { OnSpawned(spawned); });
   return attempt_;
 }

@@ -47,9 +47,9 @@ Error NotStarted(const WorkerSpec& spec, Error error) {
 
 }  // namespace
 
-struct GenerationMaker::Job final : SpawnContext {
+struct GenerationMaker::Job {
   // ---- On the thread ----
-  Result<void> Begin(std::string next) override;
+  Result<void> Begin(std::string next);
   void Make(const std::shared_ptr<Job>& self);
   void EndMade(const std::shared_ptr<Job>& self);
   Result<std::vector<SpawnedWorker>> Prepare();
@@ -108,7 +108,8 @@ void GenerationMaker::Job::Make(const std::shared_ptr<Job>& self) {
 }
 
 Result<std::vector<SpawnedWorker>> GenerationMaker::Job::Prepare() {
-  ASSIGN_OR_RETURN(std::vector<WorkerSpec> specs, prepare(*this));
+  ASSIGN_OR_RETURN(std::vector<WorkerSpec> specs,
+                   prepare([this](std::string next) { return Begin(std::move(next)); }));
   std::vector<SpawnedWorker> workers;
   for (WorkerSpec& spec : specs) {
     RETURN_IF_ERROR(Begin("opening the output of local rank " + std::to_string(spec.local_rank) +

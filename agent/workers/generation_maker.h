@@ -39,18 +39,13 @@ struct SpawnedWorker {
   OpenedOutput output;  // Without the child's ends.
 };
 
-// A generation that is being made, as its thread sees it.
-class SpawnContext {
- public:
-  virtual ~SpawnContext() = default;
-  // Called before each step that may wait for a disk, with the step in words: "opening
-  // '/x/stdout.log'". An error: the generation was given up.
-  virtual Result<void> Begin(std::string step) = 0;
-};
+// Called before each step that may wait for a disk, with the step in words: "opening
+// '/x/stdout.log'". An error: the generation was given up.
+using BeginStep = std::function<Result<void>(std::string step)>;
 
 // Makes the files that the workers need, and returns their specs. Runs on the maker's thread,
 // perhaps long after the generation was given up, so it owns everything that it uses.
-using PrepareWorkers = std::function<Result<std::vector<WorkerSpec>>(SpawnContext& context)>;
+using PrepareWorkers = std::function<Result<std::vector<WorkerSpec>>(const BeginStep& begin)>;
 
 class GenerationMaker {
  public:

@@ -50,7 +50,7 @@ void ProcessRunner::Spawn(PrepareWorkers prepare, std::function<void(Result<void
   // Orphaned grandchildren become children of this process, so that they can be found.
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     prepare = [error = SystemError("become the reaper of", "the workers' descendants", errno)](
-                  SpawnContext&) -> Result<std::vector<WorkerSpec>> { return error; };
+                  const BeginStep&) -> Result<std::vector<WorkerSpec>> { return error; };
   }
   maker_.Make(std::move(prepare), [this, started](Result<std::vector<SpawnedWorker>> made) {
     const Result<void> outcome = made ? Result<void>() : made.error();

@@ -65,10 +65,10 @@ TEST_F(ProcessRunnerTest, AStartThatIsGivenUpBeginsNothing) {
   std::promise<bool> wanted;
   runner_.Spawn(
       [&, specs = Specs(1, {"--hang"}), answers = disk.get_future().share()](
-          SpawnContext& context) -> Result<std::vector<WorkerSpec>> {
-        (void)context.Begin("reading a disk");
+          const BeginStep& begin) -> Result<std::vector<WorkerSpec>> {
+        (void)begin("reading a disk");
         answers.wait();
-        wanted.set_value(context.Begin("going on").has_value());
+        wanted.set_value(begin("going on").has_value());
         return specs;
       },
       [](const Result<void>&) { FAIL() << "it was given up"; });

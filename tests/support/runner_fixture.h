@@ -52,7 +52,7 @@ class RunnerTest : public ::testing::Test {
   // Noted in spawned_, in a later iteration of the loop.
   void BeginToSpawn(const std::vector<WorkerSpec>& specs) {
     spawned_.reset();
-    runner_.Spawn([specs](SpawnContext&) -> Result<std::vector<WorkerSpec>> { return specs; },
+    runner_.Spawn([specs](const BeginStep&) -> Result<std::vector<WorkerSpec>> { return specs; },
                   [this](const Result<void>& result) { spawned_ = result; });
     EXPECT_FALSE(runner_.Empty());
   }
