@@ -4,6 +4,8 @@
 #include <utility>
 #include <vector>
 
+#include "common/lifetime.h"
+
 namespace ddprun {
 namespace {
 
@@ -15,7 +17,7 @@ constexpr Duration kFirstOfGpus{10'000};  // Without a daemon a driver begins wi
 }  // namespace
 
 // It may hang.
-class HostWatch::Driver : public std::enable_shared_from_this<Driver> {
+class HostWatch::Driver {
  public:
   Driver(Loop& loop, const HostWatchOptions& options)
       : loop_(loop), shared_(std::make_shared<Shared>(options)) {}
@@ -28,11 +30,7 @@ class HostWatch::Driver : public std::enable_shared_from_this<Driver> {
     }
     asking_ = true;
     if (shared_->busy) {  // It still hangs.
-      loop_.Post([weak = weak_from_this()] {
-        if (const auto self = weak.lock()) {
-          self->End(false);
-        }
-      });
+      loop_.Post(life_.Guard([this] { End(false); }));
       return;
     }
     asked_ = loop_.Now();
@@ -46,14 +44,12 @@ class HostWatch::Driver : public std::enable_shared_from_this<Driver> {
           *found = shared->source.Read();
           over.reset();
         },
-        [weak = weak_from_this(), found](bool in_time) {
-          if (const auto self = weak.lock()) {
-            if (in_time) {
-              self->reading_ = *found;
-            }
-            self->End(in_time);
+        life_.Guard([this, found](bool in_time) {
+          if (in_time) {
+            reading_ = *found;
           }
-        });
+          End(in_time);
+        }));
   }
 
   const GpuReadings& reading() const { return reading_; }
@@ -86,6 +82,7 @@ class HostWatch::Driver : public std::enable_shared_from_this<Driver> {
   bool answered_ = true;
   Time asked_;
   GpuReadings reading_;
+  const Lifetime life_;
 };
 
 HostWatch::HostWatch(Loop& loop, const HostWatchOptions& options,
@@ -93,7 +90,7 @@ HostWatch::HostWatch(Loop& loop, const HostWatchOptions& options,
     : loop_(loop),
       looked_(std::move(looked)),
       judge_(kSteady),
-      gpus_(std::make_shared<Driver>(loop, options)),
+      gpus_(std::make_unique<Driver>(loop, options)),
       timer_(loop) {}
 
 HostWatch::~HostWatch() {

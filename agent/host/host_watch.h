@@ -58,7 +58,7 @@ class HostWatch {
   HostView view_;
   std::optional<ClockOffset> clock_;
   Time clock_noted_;
-  const std::shared_ptr<Driver> gpus_;
+  const std::unique_ptr<Driver> gpus_;
   LoopTimer timer_;
 };
 

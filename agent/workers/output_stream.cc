@@ -44,23 +44,22 @@ void OutputStream::Start(std::function<void()> on_drained) {
 }
 
 void OutputStream::WaitForRoom(OutputSink& full) {
-  full.WhenWritten([weak = weak_from_this()] {
-    if (const auto self = weak.lock(); self && !self->ended_ && !self->reading_) {
-      self->ReadWhenReady();
+  full.WhenWritten(life_.Guard([this] {
+    if (!ended_ && !reading_) {
+      ReadWhenReady();
     }
-  });
+  }));
   if (&full == plan_.console) {
     return;  // People may take their time.
   }
   patience_.expires_after(OutputSink::kPatience);
-  patience_.async_wait([weak = weak_from_this()](boost::system::error_code error) {
-    const auto self = weak.lock();
-    OutputSink* const still = error || !self || self->ended_ ? nullptr : self->FullSink();
-    if (still != nullptr && still != self->plan_.console && !self->reading_) {
+  patience_.async_wait(life_.Guard([this](boost::system::error_code error) {
+    OutputSink* const still = error || ended_ ? nullptr : FullSink();
+    if (still != nullptr && still != plan_.console && !reading_) {
       still->PassOver();
-      self->ReadWhenReady();
+      ReadWhenReady();
     }
-  });
+  }));
 }
 
 void OutputStream::ReadWhenReady() {
@@ -71,18 +70,17 @@ void OutputStream::ReadWhenReady() {
   patience_.cancel();
   reading_ = true;
   pipe_.async_wait(boost::asio::posix::descriptor_base::wait_read,
-                   [weak = weak_from_this()](boost::system::error_code error) {
-                     const auto self = weak.lock();
-                     if (error || !self || self->ended_) {
+                   life_.Guard([this](boost::system::error_code error) {
+                     if (error || ended_) {
                        return;
                      }
-                     self->reading_ = false;
-                     if (self->ReadOnePiece() == Outcome::kEnd) {
-                       self->End();
+                     reading_ = false;
+                     if (ReadOnePiece() == Outcome::kEnd) {
+                       End();
                      } else {
-                       self->ReadWhenReady();
+                       ReadWhenReady();
                      }
-                   });
+                   }));
 }
 
 OutputStream::Outcome OutputStream::ReadOnePiece() {
@@ -200,18 +198,14 @@ void OutputStream::End() {
 
 void OutputStream::SayWhenDrained() {
   if (drained()) {
-    loop_.Post([weak = weak_from_this()] {
-      if (const auto self = weak.lock(); self && self->on_drained_) {
-        std::exchange(self->on_drained_, nullptr)();
+    loop_.Post(life_.Guard([this] {
+      if (on_drained_) {
+        std::exchange(on_drained_, nullptr)();
       }
-    });
+    }));
     return;
   }
-  UnwrittenFile()->WhenWritten([weak = weak_from_this()] {
-    if (const auto self = weak.lock()) {
-      self->SayWhenDrained();
-    }
-  });
+  UnwrittenFile()->WhenWritten(life_.Guard([this] { SayWhenDrained(); }));
 }
 
 OutputSink* OutputStream::FullSink() const {

@@ -20,6 +20,7 @@
 #include "agent/workers/terminal_console.h"
 #include "common/asio_loop.h"
 #include "common/files.h"
+#include "common/lifetime.h"
 
 namespace ddprun {
 
@@ -31,7 +32,7 @@ struct OpenLine {
   OutputSink* console = nullptr;
 };
 
-class OutputStream : public std::enable_shared_from_this<OutputStream> {
+class OutputStream {
  public:
   struct Plan {
     OutputSink* console = nullptr;  // nullptr: not shown.
@@ -100,6 +101,7 @@ class OutputStream : public std::enable_shared_from_this<OutputStream> {
   bool reading_ = false;  // Waits for the pipe.
   bool ended_ = false;
   std::function<void()> on_drained_;
+  const Lifetime life_;
 };
 
 }  // namespace ddprun

@@ -34,19 +34,16 @@ ProcessRunner::ProcessRunner(AsioLoop& loop, RunnerConfig config, RunnerEvents e
                                               })
                 : nullptr),
       maker_(loop, config_.crowd_patience, warm_),
-      strays_(std::make_shared<Strays>(
-          loop, config_.linger,
-          Strays::Events{[this] { BeginDrain(); },
-                         [this](const StraysOfWorker& left) { events_.on_left(left); }})),
-      drain_limit_(loop) {
-  strays_->Watch();
-}
+      strays_(loop, config_.linger,
+              {[this] { BeginDrain(); },
+               [this](const StraysOfWorker& left) { events_.on_left(left); }}),
+      drain_limit_(loop) {}
 
 void ProcessRunner::Spawn(PrepareWorkers prepare, std::function<void(Result<void>)> started) {
   loop_.CheckOnLoop();
   CHECK(workers_.empty());
   draining_ = false;
-  strays_->Expect();
+  strays_.Expect();
   // Orphaned grandchildren become children of this process, so that they can be found.
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) {
     prepare = [error = SystemError("become the reaper of", "the workers' descendants", errno)](
@@ -79,7 +76,7 @@ void ProcessRunner::Adopt(std::vector<SpawnedWorker> made) {
   for (const auto& worker : workers_) {
     ranks.emplace(worker->pid, worker->local_rank);
   }
-  strays_->Begin(std::move(ranks));
+  strays_.Begin(std::move(ranks));
 }
 
 // On the maker's thread.
@@ -122,7 +119,7 @@ void ProcessRunner::OnEnded(Worker& worker) {
   worker.pidfd.close(ignored);
   const ExitStatus status = DecodeWaitStatus(wait_status);
   events_.on_ended(worker.local_rank, status, worker.output->TakeLastErrors());
-  strays_->Ended(worker.pid, Succeeded(status));
+  strays_.Ended(worker.pid, Succeeded(status));
 }
 
 void ProcessRunner::BeginDrain() {
@@ -170,7 +167,7 @@ void ProcessRunner::SignalAll(int signal, bool end_at_once) {
       }
     }
   }
-  strays_->Signal(signal);
+  strays_.Signal(signal);
   std::set<pid_t> sessions = RunningWorkers();
   for (const auto& worker : workers_) {
     if (worker->dying && signal != SIGKILL) {  // Its children may linger.
@@ -187,7 +184,7 @@ void ProcessRunner::KillAll() {
     return;
   }
   SignalAll(SIGKILL, false);
-  strays_->KillAll();
+  strays_.KillAll();
 }
 
 void ProcessRunner::SetWindows() {
@@ -209,8 +206,6 @@ ProcessRunner::~ProcessRunner() {
     boost::system::error_code ignored;
     worker->pidfd.close(ignored);
   }
-  strays_->Close();
-  drain_limit_.Cancel();
 }
 
 std::set<pid_t> ProcessRunner::RunningWorkers() const {

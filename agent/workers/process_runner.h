@@ -154,7 +154,7 @@ class ProcessRunner {
   const std::shared_ptr<WarmStart> warm_;         // Or none.
   GenerationMaker maker_;
   std::vector<std::unique_ptr<Worker>> workers_;  // Empty, and none made: none is left.
-  const std::shared_ptr<Strays> strays_;
+  Strays strays_;
   LoopTimer drain_limit_;
   bool draining_ = false;  // No process is left, but output may be.
 };

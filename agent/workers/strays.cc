@@ -43,26 +43,23 @@ Strays::Strays(AsioLoop& loop, Duration linger, Events events)
       linger_(linger),
       events_(std::move(events)),
       child_signal_(loop.io(), SIGCHLD),
-      look_again_(loop) {}
-
-void Strays::Watch() {
-  child_signal_.async_wait([weak = weak_from_this()](boost::system::error_code error, int) {
-    const auto self = weak.lock();
-    if (!error && self && !self->closed_) {
-      self->Watch();
-      self->LookSoon();
-    }
-  });
+      look_again_(loop) {
+  Watch();
 }
 
-void Strays::Close() {
-  closed_ = true;
+void Strays::Watch() {
+  child_signal_.async_wait(life_.Guard([this](boost::system::error_code error, int) {
+    if (!error) {
+      Watch();
+      LookSoon();
+    }
+  }));
+}
+
+Strays::~Strays() {
   if (active_) {
     SweepChildren({}, Reach::kWhatWorkersLeave);
   }
-  boost::system::error_code ignored;
-  child_signal_.cancel(ignored);
-  look_again_.Cancel();
 }
 
 void Strays::Begin(std::map<pid_t, std::uint32_t> workers) {
@@ -115,12 +112,10 @@ void Strays::LookSoon() {
   if (std::exchange(look_is_due_, true)) {
     return;
   }
-  loop_.Post([weak = weak_from_this()] {
-    if (const auto self = weak.lock(); self && !self->closed_) {
-      self->look_is_due_ = false;
-      self->Look();
-    }
-  });
+  loop_.Post(life_.Guard([this] {
+    look_is_due_ = false;
+    Look();
+  }));
 }
 
 void Strays::LookAgain() {

@@ -16,7 +16,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -24,6 +23,7 @@
 #include <vector>
 
 #include "common/asio_loop.h"
+#include "common/lifetime.h"
 
 namespace ddprun {
 
@@ -33,7 +33,7 @@ struct StraysOfWorker {
   bool lingers = false;                     // They may continue for a while; else they were killed.
 };
 
-class Strays : public std::enable_shared_from_this<Strays> {
+class Strays {
  public:
   struct Events {
     std::function<void()> none_left;  // All workers have ended, and what they left is gone.
@@ -41,8 +41,10 @@ class Strays : public std::enable_shared_from_this<Strays> {
   };
 
   Strays(AsioLoop& loop, Duration linger, Events events);
-  void Watch();
-  void Close();
+  // Ends what is there, without waiting for it.
+  ~Strays();
+  Strays(const Strays&) = delete;
+  Strays& operator=(const Strays&) = delete;
 
   // Until Begin no child is looked at: it may be a worker that is being started.
   void Expect() { missed_ = false; }
@@ -57,6 +59,7 @@ class Strays : public std::enable_shared_from_this<Strays> {
   void KillAll();
 
  private:
+  void Watch();
   void LookSoon();
   void Look();
   void LookAgain();
@@ -75,7 +78,6 @@ class Strays : public std::enable_shared_from_this<Strays> {
   bool look_is_due_ = false;
   bool killed_ = false;
   bool failed_ = false;  // One of them.
-  bool closed_ = false;
   std::map<pid_t, std::uint32_t> workers_;
   std::set<pid_t> running_;                 // Of them.
   std::set<pid_t> ended_;                   // Those whose sessions may have members left.
@@ -83,6 +85,7 @@ class Strays : public std::enable_shared_from_this<Strays> {
   Time tidy_until_;                         // The same.
   std::set<std::pair<pid_t, bool>> noted_;  // With whether it was to linger.
   std::map<std::optional<std::uint32_t>, std::vector<std::string>> names_;  // Not reported yet.
+  const Lifetime life_;
 };
 
 }  // namespace ddprun

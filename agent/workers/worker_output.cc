@@ -273,8 +273,8 @@ void WorkerOutput::Add(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spe
         std::make_unique<OutputSink>(loop, std::move(opened.filtered), plan.filtered_file.native());
   }
   streams_.push_back(
-      std::make_shared<OutputStream>(loop, std::move(opened.pipe), std::move(stream)));
-  errors_ = is_error ? streams_.back() : errors_;
+      std::make_unique<OutputStream>(loop, std::move(opened.pipe), std::move(stream)));
+  errors_ = is_error ? streams_.back().get() : errors_;
 }
 
 bool WorkerOutput::drained() const {
@@ -325,12 +325,12 @@ LastErrors WorkerOutput::TakeLastErrors() {
   if (progress_) {
     progress_->End();
   }
-  return errors_ ? LastErrors{errors_->LastLines(), {}} : LastErrors{{}, error_file_};
+  return errors_ != nullptr ? LastErrors{errors_->LastLines(), {}} : LastErrors{{}, error_file_};
 }
 
 void WorkerOutput::SetWindows() {
   for (const auto& stream : streams_) {
-    stream->SetWindow(stream == errors_ ? STDERR_FILENO : STDOUT_FILENO);
+    stream->SetWindow(stream.get() == errors_ ? STDERR_FILENO : STDOUT_FILENO);
   }
 }
 

@@ -105,8 +105,8 @@ class WorkerOutput {
   void Add(AsioLoop& loop, Consoles& consoles, const WorkerSpec& spec, OpenedOutput::Stream opened);
   void SayWhenDrained();
 
-  std::vector<std::shared_ptr<OutputStream>> streams_;
-  std::shared_ptr<OutputStream> errors_;       // Of `streams_`, or none.
+  std::vector<std::unique_ptr<OutputStream>> streams_;
+  OutputStream* errors_ = nullptr;             // Of `streams_`, or none.
   std::shared_ptr<PrintedProgress> progress_;  // Or none.
   std::filesystem::path error_file_;           // A log that the worker writes itself, or empty.
   std::function<void()> on_drained_;

@@ -20,7 +20,7 @@ SealedChannel::SealedChannel(Loop& loop, const Endpoint& endpoint, Access access
       channel_(GrpcChannelTo(loop_, endpoint_, access_)) {}
 
 void SealedChannel::Send(const NodeReport& report, Duration deadline, Done done) {
-  question_.reset();
+  question_.Renew();
   channel_->Send(report, deadline, [=, this](std::uint64_t sequence, Result<SyncReply> reply) {
     if (!reply && reply.error().kind == ErrorKind::kInvalid) {
       AskForToken(report, deadline, done, reply.error());
@@ -32,7 +32,7 @@ void SealedChannel::Send(const NodeReport& report, Duration deadline, Done done)
 }
 
 void SealedChannel::Cancel() {
-  question_.reset();
+  question_.Renew();
   channel_->Cancel();
 }
 
@@ -43,13 +43,9 @@ std::unique_ptr<CommandStream> SealedChannel::OpenCommands(const Membership& sel
 void SealedChannel::AskForToken(const NodeReport& report, Duration deadline, const Done& done,
                                 const Error& refusal) {
   const auto token = std::make_shared<Result<std::string>>(std::string());
-  question_ = std::make_shared<int>();
   loop_.RunBlocking(
       [token, endpoint = endpoint_] { *token = TokenSealedAt(endpoint, kSealPatience); },
-      [=, this, question = std::weak_ptr(question_)] {
-        if (question.expired()) {
-          return;  // Given up meanwhile; the call after it finds out for itself.
-        }
+      question_.Guard([=, this] {  // If it was given up, the call after it finds out for itself.
         if (!*token || (*token)->empty() || **token == access_.token) {
           done(report.sequence, *token ? refusal : token->error());
           return;
@@ -57,7 +53,7 @@ void SealedChannel::AskForToken(const NodeReport& report, Duration deadline, con
         access_.token = **token;
         channel_ = GrpcChannelTo(loop_, endpoint_, access_);
         Send(report, deadline, done);
-      });
+      }));
 }
 
 }  // namespace ddprun

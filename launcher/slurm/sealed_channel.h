@@ -8,6 +8,7 @@
 #include <memory>
 
 #include "common/endpoint.h"
+#include "common/lifetime.h"
 #include "common/loop.h"
 #include "rendezvous/listener/tls.h"
 #include "rendezvous/transport.h"
@@ -31,7 +32,7 @@ class SealedChannel final : public SyncChannel {
   const Endpoint endpoint_;
   Access access_;
   std::unique_ptr<SyncChannel> channel_;
-  std::shared_ptr<int> question_;  // Null: no question for a token is open.
+  Lifetime question_;  // Of the last question for a token; renewed once it is given up.
 };
 
 }  // namespace ddprun
