@@ -58,10 +58,6 @@ class Reader {
     return value;
   }
 
-  std::uint64_t Count(std::string_view field, std::uint64_t value) {
-    return Number<std::uint64_t>(field, value, 0, kMaxCount);
-  }
-
   ddprun::Term Term(std::string_view field, std::uint64_t value) {
     if (value > most_.term.value) {
       Refuse(field, "is " + std::to_string(value) + ", " + WhyNotYet({value}, unix_ms_));
@@ -74,10 +70,6 @@ class Reader {
                         std::to_string(most_.generation.value) + " is taken");
     }
     return {value};
-  }
-
-  ddprun::Duration Duration(std::string_view field, std::int64_t milliseconds) {
-    return ddprun::Duration(Number<std::int64_t>(field, milliseconds, 0, kMaxDuration.count()));
   }
 
   // ---- Texts, which come back as they are, without a copy ----
