@@ -41,11 +41,10 @@ namespace {
 
 constexpr std::size_t kMaxHeld = 16;  // Descriptors kept for the agent.
 constexpr char kWatching = 'w';       // From the agent: it watches for signals now.
-constexpr char kUnlessUsed = '?';     // Followed by a directory.
-constexpr char kUsed = 'u';
-constexpr char kHold = '\0';    // Sent with a descriptor.
-constexpr char kAtDeath = 'd';  // Followed by a text.
-constexpr char kSpare = 'k';    // Followed by a pid.
+constexpr char kUsed = 'u';           // The directory is not to be removed any more.
+constexpr char kHold = '\0';          // Sent with a descriptor.
+constexpr char kAtDeath = 'd';        // Followed by a text.
+constexpr char kSpare = 'k';          // Followed by a pid.
 constexpr int kLookAgainMs = 50;
 constexpr int kSayAfterRounds = 10'000 / kLookAgainMs;
 constexpr Duration kAfterDeathLimit{2'000};
@@ -61,7 +60,6 @@ struct Guard {
   std::set<pid_t> spared;
   std::string at_death;   // The text of LeaveAtDeath; empty: none.
   std::string directory;  // Absolute; to be removed at the end. Empty: none.
-  std::string unused;     // The same, unless the agent uses it.
   bool watching = false;  // The agent watches for signals; before that a signal kills it.
   int ended_by = 0;
 };
@@ -143,8 +141,6 @@ bool TakeMessage(Guard& guard) {
   const std::string after(bytes + 1, static_cast<std::size_t>(message.size) - 1);
   if (bytes[0] == '/') {
     guard.directory = "/" + after;
-  } else if (bytes[0] == kUnlessUsed) {
-    guard.unused = after;
   } else if (bytes[0] == kSpare) {
     guard.spared.insert(std::atoi(after.c_str()));
   } else if (bytes[0] == kAtDeath) {
@@ -156,7 +152,7 @@ bool TakeMessage(Guard& guard) {
   } else if (bytes[0] == kWatching) {
     guard.watching = true;
   } else if (bytes[0] == kUsed) {
-    guard.unused.clear();
+    guard.directory.clear();
   }
   return true;
 }
@@ -358,11 +354,12 @@ bool GuardLink::RemoveWhenGone(const std::filesystem::path& directory) {
 }
 
 bool GuardLink::RemoveUnlessUsed(const std::filesystem::path& directory) {
-  return directory.is_absolute() && Send(kUnlessUsed + directory.native());
+  unless_used_ = RemoveWhenGone(directory);
+  return unless_used_;
 }
 
 void GuardLink::SayUsed() {
-  if (!std::exchange(used_, true)) {
+  if (std::exchange(unless_used_, false)) {
     Send(std::string(1, kUsed));
   }
 }
@@ -399,13 +396,12 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
     Say(LogLevel::kError, "the agent was " + Describe(*killed) +
                               "; ended all processes that it had started [agent-killed]");
   }
-  for (const std::string& directory : {guard.directory, guard.unused}) {
-    // After an orderly end the agent has often removed them already.
-    const std::string left =
-        directory.empty() ? "" : RemoveInTime(directory, [&] { return AwaitSignal(guard); });
-    if (!left.empty()) {
-      Say(LogLevel::kWarning, left);
-    }
+  // After an orderly end the agent has often removed it already.
+  const std::string left = guard.directory.empty()
+                               ? ""
+                               : RemoveInTime(guard.directory, [&] { return AwaitSignal(guard); });
+  if (!left.empty()) {
+    Say(LogLevel::kWarning, left);
   }
   AwaitTidying(guard);
   if (killed != nullptr && guard.ended_by == 0 && IsOwnFault(*killed)) {

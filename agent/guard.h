@@ -52,8 +52,8 @@ class GuardLink {
 
   // When no process of this launch is left, the guard removes this directory, an absolute path,
   // with its contents: the agent may be killed before it can. If the file system is not responding
-  // for seconds, the directory is left behind, and a message says so. False: the request could not
-  // be sent.
+  // for seconds, the directory is left behind, and a message says so. One directory: the last of
+  // those that are named. False: the request could not be sent.
   bool RemoveWhenGone(const std::filesystem::path& directory);
   // The same, unless the agent calls SayUsed: then the directory is kept.
   bool RemoveUnlessUsed(const std::filesystem::path& directory);
@@ -63,7 +63,7 @@ class GuardLink {
   bool Send(const std::string& message);
 
   UniqueFd socket_;
-  bool used_ = false;  // SayUsed was called.
+  bool unless_used_ = false;  // The directory, and SayUsed was not called.
   std::shared_ptr<void> watch_;
 };
 
