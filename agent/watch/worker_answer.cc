@@ -6,15 +6,12 @@
 #include <algorithm>
 
 #include "common/files.h"
-#include "common/text.h"
 #include "rendezvous/listener/ready_within.h"
 
 namespace ddprun {
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-constexpr std::size_t kMostOfEnvironment = std::size_t{2} << 20;
 
 bool IsOf(int fd, int pid) {
   ucred listener{};
@@ -23,18 +20,6 @@ bool IsOf(int fd, int pid) {
 }
 
 }  // namespace
-
-std::string NotifySocketOf(int pid) {
-  const Result<std::string> text =
-      ReadFile("/proc/" + std::to_string(pid) + "/environ", kMostOfEnvironment);
-  constexpr std::string_view kName = "DDPRUN_NOTIFY_SOCKET=";
-  for (const std::string& entry : Split(text ? *text : "", '\0')) {
-    if (entry.starts_with(kName)) {
-      return entry.substr(kName.size());
-    }
-  }
-  return "";
-}
 
 bool AskWorker(const std::string& socket, int pid, std::string_view question, std::size_t most,
                Clock::time_point deadline, const std::function<void(std::string_view)>& put) {

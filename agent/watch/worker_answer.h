@@ -12,9 +12,6 @@
 
 namespace ddprun {
 
-// The notify socket in a process's environment; "": none. A forked worker has none.
-std::string NotifySocketOf(int pid);
-
 // True: all of it came. False: that process does not listen there (a child has its parent's
 // environment), or not in time (its interpreter may be held);
 // or more than `most` bytes, of which the first were put.

@@ -10,8 +10,6 @@
 #include <cstring>
 #include <iterator>
 #include <sstream>
-#include <string>
-#include <string_view>
 
 #include "common/files.h"
 #include "common/text.h"
@@ -19,7 +17,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kMaxProcFile = 1 << 20;
+constexpr std::size_t kMaxProcFile = 2 << 20;
 
 // The numeric entries of a /proc directory.
 std::vector<pid_t> NumbersIn(const std::string& directory) {
@@ -80,6 +78,13 @@ std::string ReadProcFile(pid_t pid, const char* name) {
   const Result<std::string> text =
       ReadFile("/proc/" + std::to_string(pid) + "/" + name, kMaxProcFile);
   return text ? *text : "";
+}
+
+std::string VariableOf(pid_t pid, std::string_view name) {
+  const std::string environment = '\0' + ReadProcFile(pid, "environ");
+  const std::string begin = '\0' + std::string(name) + '=';
+  const std::size_t at = environment.find(begin);
+  return at == std::string::npos ? "" : environment.c_str() + at + begin.size();
 }
 
 std::vector<std::uint64_t> StatOf(const std::filesystem::path& task) {

@@ -13,12 +13,17 @@
 #include <functional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace ddprun {
 
 // A file of /proc/<pid>; empty: the process is gone, or another user's.
 std::string ReadProcFile(pid_t pid, const char* name);
+
+// A variable with which it was executed; "": it has none, is gone, or another user's. A forked
+// worker has none.
+std::string VariableOf(pid_t pid, std::string_view name);
 
 // The numbers in a task's `stat` file (proc(5)), from the fourth field, the parent, to the exit
 // code. Fields that this kernel does not have are 0. Empty: the task is gone.

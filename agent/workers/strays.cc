@@ -4,10 +4,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
 
 #include "agent/workers/process_tree.h"
 #include "common/log.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -24,16 +24,7 @@ std::string NameOf(pid_t pid) {
 
 // By what it inherited from its worker.
 std::optional<std::uint32_t> LocalRankOf(pid_t pid) {
-  constexpr std::string_view kVariable("\0LOCAL_RANK=", 12);
-  const std::string environment = '\0' + ReadProcFile(pid, "environ");
-  const std::size_t at = environment.find(kVariable);
-  std::uint32_t rank = 0;
-  if (at == std::string::npos || std::from_chars(environment.data() + at + kVariable.size(),
-                                                 environment.data() + environment.size(), rank)
-                                         .ec != std::errc{}) {
-    return std::nullopt;
-  }
-  return rank;
+  return ParseNumber<std::uint32_t>(VariableOf(pid, "LOCAL_RANK"));
 }
 
 }  // namespace

@@ -79,7 +79,8 @@ class Paper {
 int PrintTree(const StacksRequest& request, pid_t pid,
               std::chrono::steady_clock::time_point deadline, Paper& paper) {
   int code = 0;
-  const std::string notify = request.notify.empty() ? NotifySocketOf(pid) : request.notify;
+  const std::string notify =
+      request.notify.empty() ? VariableOf(pid, "DDPRUN_NOTIFY_SOCKET") : request.notify;
   std::string recorder = request.recorder;
   std::vector<pid_t> processes = DescendantsOf(pid, {});
   processes.insert(processes.begin(), pid);
