@@ -70,11 +70,7 @@ void HostLink::Start(WorkerSpec spec, Consoles& consoles, MergedConsole& errors)
           .shown = [this](std::string_view bytes) { return greeted_ ? std::string(bytes) : ""; },
           .keep_tail = true});
   for (const auto& stream : {out_, err_}) {
-    stream->Start([weak = weak_from_this()] {
-      if (const auto self = weak.lock()) {
-        self->LookForEnd();
-      }
-    });
+    stream->Start(life_.Guard([this] { LookForEnd(); }));
   }
   // On a thread that lives as long as the loop: the process dies with it. It has its ends then.
   using Ends = std::array<UniqueFd, 3>;
@@ -100,11 +96,11 @@ void HostLink::OnLaunched(Result<LaunchedWorker> launched) {
     Kill();
   }
   pidfd_.assign(launched->pidfd.Release());
-  pidfd_.async_wait(kReadable, [weak = weak_from_this()](boost::system::error_code error) {
-    if (const auto self = weak.lock(); self && !error) {
-      self->OnExit();
+  pidfd_.async_wait(kReadable, life_.Guard([this](boost::system::error_code error) {
+    if (!error) {
+      OnExit();
     }
-  });
+  }));
 }
 
 // Its streams are read to their end first: they have the reason, or the exit code.
@@ -116,11 +112,9 @@ void HostLink::OnExit() {
   boost::system::error_code ignored;
   pidfd_.close(ignored);
   status_ = reaped ? DecodeWaitStatus(wait_status) : ExitStatus(Exited{});
-  limit_.ArmAt(loop_.Now() + kOutputLimit, [weak = weak_from_this()] {
-    if (const auto self = weak.lock()) {
-      self->out_->Abandon();
-      self->err_->Abandon();
-    }
+  limit_.ArmAt(loop_.Now() + kOutputLimit, [this] {
+    out_->Abandon();
+    err_->Abandon();
   });
   LookForEnd();
 }
@@ -210,18 +204,14 @@ void HostLink::Write() {
   queued_.pop_front();
   boost::asio::async_write(
       input_, boost::asio::buffer(*written),
-      [weak = weak_from_this(), written](boost::system::error_code error, std::size_t) {
-        const auto self = weak.lock();
-        if (!self) {
-          return;
-        }
-        self->writing_ = false;
+      life_.Guard([this, written](boost::system::error_code error, std::size_t) {
+        writing_ = false;
         if (error) {  // It does not read any more; its end says why.
-          self->queued_.clear();
-          self->closes_input_ = true;
+          queued_.clear();
+          closes_input_ = true;
         }
-        self->Write();
-      });
+        Write();
+      }));
 }
 
 void HostLink::CloseInput() {

@@ -25,6 +25,7 @@
 #include "common/asio_loop.h"
 #include "common/exit_status.h"
 #include "common/files.h"
+#include "common/lifetime.h"
 #include "launcher/hosts/control_stream.h"
 #include "launcher/hosts/hosts_core.h"
 
@@ -88,6 +89,7 @@ class HostLink : public std::enable_shared_from_this<HostLink> {
   std::shared_ptr<OutputStream> out_;
   std::shared_ptr<OutputStream> err_;
   LoopTimer limit_;
+  const Lifetime life_;
 };
 
 }  // namespace ddprun
