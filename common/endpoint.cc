@@ -23,12 +23,6 @@ Result<std::uint16_t> ParsePort(std::string_view text, std::string_view whole) {
   return *port;
 }
 
-// Else what ToString makes of it could mean another endpoint, or none.
-bool IsOfHost(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' ||
-         c == '_' || c == '-' || c == ':' || c == '%';  // The last two: of IPv6 and its zones.
-}
-
 // An IPv4 address as IPv6 has it.
 in6_addr Mapped(const sockaddr& address) {
   if (address.sa_family == AF_INET6) {
@@ -95,7 +89,9 @@ Result<Endpoint> ParseEndpoint(std::string_view text, std::optional<std::uint16_
   if (host.size() > kMostHost) {
     return Invalid("the host of an endpoint has at most 255 characters", text.substr(0, 64));
   }
-  if (!std::all_of(host.begin(), host.end(), IsOfHost)) {
+  // Else what ToString makes of it could mean another endpoint, or none. ':' and '%': of IPv6 and
+  // its zones.
+  if (!host.empty() && !HasOnly(host, "._-:%")) {
     return Invalid("the host of an endpoint has letters, digits, dots, hyphens and underscores",
                    text);
   }

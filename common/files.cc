@@ -12,6 +12,7 @@
 #include <utility>
 
 #include "common/check.h"
+#include "common/text.h"
 
 namespace ddprun {
 
@@ -305,9 +306,7 @@ std::string AsFileName(const std::string& name) {
   constexpr std::size_t kMost = 64;
   std::string safe = name.substr(0, kMost);
   for (char& c : safe) {
-    const bool plain = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                       c == '.' || c == '_' || c == '-';
-    c = plain ? c : '_';
+    c = IsLetterOrDigit(c) || c == '.' || c == '-' ? c : '_';
   }
   return safe.empty() || safe.starts_with('.') ? "_" + safe : safe;
 }

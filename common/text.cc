@@ -116,6 +116,30 @@ std::string_view Trimmed(std::string_view text) {
   return text.substr(first, text.find_last_not_of(kBlanks) + 1 - first);
 }
 
+std::string Lowercase(std::string text) {
+  for (char& c : text) {
+    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  }
+  return text;
+}
+
+std::string Uppercase(std::string text) {
+  for (char& c : text) {
+    c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  }
+  return text;
+}
+
+bool IsDigits(std::string_view text) {
+  return !text.empty() && std::ranges::all_of(text, IsDigit);
+}
+
+bool HasOnly(std::string_view text, std::string_view more) {
+  return !text.empty() && std::ranges::all_of(text, [more](char c) {
+    return IsLetterOrDigit(c) || more.find(c) != more.npos;
+  });
+}
+
 void ReplaceAll(std::string& text, std::string_view what, std::string_view with) {
   for (std::size_t at = text.find(what); at != std::string::npos;
        at = text.find(what, at + with.size())) {

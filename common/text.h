@@ -76,6 +76,20 @@ std::string Shortened(std::string text, std::size_t most);
 // Without the blanks and ends of lines around it.
 std::string_view Trimmed(std::string_view text);
 
+// Of ASCII alone, in every locale.
+constexpr bool IsDigit(char c) {
+  return c >= '0' && c <= '9';
+}
+constexpr bool IsLetterOrDigit(char c) {
+  return IsDigit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+std::string Lowercase(std::string text);
+std::string Uppercase(std::string text);
+
+bool IsDigits(std::string_view text);  // One or more, and nothing else.
+// Not empty, and of letters, digits and the characters of `more` alone.
+bool HasOnly(std::string_view text, std::string_view more);
+
 void ReplaceAll(std::string& text, std::string_view what, std::string_view with);
 
 }  // namespace ddprun

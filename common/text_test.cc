@@ -42,6 +42,17 @@ TEST(Text, APartMayBeEmptyButTheLast) {
   EXPECT_EQ(Joined({}, ", "), "");
 }
 
+TEST(Text, LettersAndDigitsAreThoseOfAscii) {
+  EXPECT_TRUE(IsDigits("007"));
+  EXPECT_TRUE(HasOnly("az-AZ_09", "-_"));
+  for (const char* const none : {"", "7 ", "\xb2", "\xc3\xa4"}) {
+    EXPECT_FALSE(IsDigits(none)) << none;
+    EXPECT_FALSE(HasOnly(none, "-")) << none;
+  }
+  EXPECT_EQ(Uppercase("az-AZ[`{\xe4"), "AZ-AZ[`{\xe4");
+  EXPECT_EQ(Lowercase("az-AZ@[`\xc4"), "az-az@[`\xc4");
+}
+
 TEST(Text, TheLastLinesOfATextMayHaveNoEnd) {
   const auto last = [](std::string_view text, std::size_t lines) {
     return text.substr(StartOfLastLines(text, lines));

@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string>
+
+#include "common/text.h"
 
 namespace ddprun {
 
@@ -17,9 +18,7 @@ bool BelongsToMpi(std::string_view variable) {
 }
 
 bool IsSecret(std::string_view name) {
-  std::string capitals(name);
-  std::transform(capitals.begin(), capitals.end(), capitals.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  const std::string capitals = Uppercase(std::string(name));
   constexpr std::array<std::string_view, 6> kParts = {"TOKEN",      "SECRET", "PASSW",
                                                       "CREDENTIAL", "APIKEY", "_KEY"};
   return std::any_of(kParts.begin(), kParts.end(), [&](std::string_view part) {

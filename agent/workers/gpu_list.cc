@@ -91,10 +91,7 @@ std::vector<Gpu> NvidiaGpus(const MachineRoots& roots) {
   std::size_t devices = 0;
   for (const std::string& name : NamesIn(roots.dev)) {
     constexpr std::string_view kPrefix = "nvidia";
-    devices += name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
-                       name.find_first_not_of("0123456789", kPrefix.size()) == std::string::npos
-                   ? 1
-                   : 0;
+    devices += name.starts_with(kPrefix) && IsDigits(name.substr(kPrefix.size())) ? 1 : 0;
   }
   for (const std::string& pci : NamesIn(roots.proc / "driver/nvidia/gpus")) {
     const auto pairs = PairsIn(roots.proc / "driver/nvidia/gpus" / pci / "information", ':');

@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "common/files.h"
+#include "common/text.h"
 #include "proto/memory_block.h"
 
 // The hook, as the build made it (agent/CMakeLists.txt).
@@ -43,9 +44,8 @@ constexpr std::size_t kMostOfFirstLines = 16 * 1024;
 
 bool IsPython(const std::string& program) {
   const std::string name = fs::path(program).filename().native();
-  return name.starts_with("python") && std::all_of(name.begin() + 6, name.end(), [](char c) {
-           return c == '.' || (c >= '0' && c <= '9');
-         });
+  return name.starts_with("python") &&
+         std::all_of(name.begin() + 6, name.end(), [](char c) { return IsDigit(c) || c == '.'; });
 }
 
 bool IsCalled(const std::string& program, const char* name) {

@@ -275,9 +275,7 @@ std::string ExpandMacros(const std::string& text, const WorkerEnv& env, const st
 
 std::string ExpandTemplate(const std::string& text,
                            const std::map<std::string, std::string>& values, DollarPairs pairs) {
-  const auto in_name = [](char c) {
-    return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-  };
+  const auto in_name = [](char c) { return IsLetterOrDigit(c) || c == '_'; };
   std::string out;
   for (std::size_t i = 0; i < text.size();) {
     if (text[i] != '$') {

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include "agent/workers/worker_spec.h"
@@ -182,8 +181,7 @@ Result<std::string> ParsePreload(const std::string& preload) {
     bool begins = true;
     for (const char c : name) {
       const bool letter = c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c < 0;
-      const bool inside = (c >= '0' && c <= '9') || c == '.';
-      if (!letter && (begins || !inside)) {
+      if (!letter && (begins || !(IsDigit(c) || c == '.'))) {
         return wrong;
       }
       begins = c == '.';
@@ -222,14 +220,11 @@ Result<void> CheckIgnored(const std::string& key, const std::string& value, Conf
   const std::string name = "--rdzv-conf " + key;
   static const std::set<std::string> kTruths = {"1", "true",  "t", "yes", "y", "on",
                                                 "0", "false", "f", "no",  "n", "off"};
-  std::string small = value;
-  std::transform(small.begin(), small.end(), small.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
   if (kind == ConfValue::kSeconds) {
     RETURN_IF_ERROR(ParseDuration(name, value));
   } else if (kind == ConfValue::kCount && !ParseNumber<std::uint32_t>(value)) {
     return Invalid(name + " must be a number, 0 or more", value);
-  } else if (kind == ConfValue::kTruth && !kTruths.contains(small)) {
+  } else if (kind == ConfValue::kTruth && !kTruths.contains(Lowercase(value))) {
     return Invalid(name + " must be true or false", value);
   }
   return {};

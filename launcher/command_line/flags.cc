@@ -141,10 +141,7 @@ Error Unknown(const CLI::App& app, const std::vector<std::string>& names, const 
 bool Names(const std::string& text, const std::string& flag) {
   for (std::size_t at = text.find(flag); at != text.npos; at = text.find(flag, at + 1)) {
     const std::size_t end = at + flag.size();
-    const bool longer =
-        end < text.size() &&
-        (std::isalnum(static_cast<unsigned char>(text[end])) != 0 || text[end] == '-');
-    if (!longer) {
+    if (end == text.size() || !(IsLetterOrDigit(text[end]) || text[end] == '-')) {
       return true;
     }
   }
@@ -217,10 +214,8 @@ constexpr const char* kPrefixes[] = {"DDPRUN_", "PET_"};  // The first one that 
 
 // "MAX_RESTARTS"
 std::string VariableOf(std::string flag) {
-  for (char& c : flag) {
-    c = c == '-' ? '_' : static_cast<char>(std::toupper(static_cast<unsigned char>(c)));
-  }
-  return flag;
+  std::ranges::replace(flag, '-', '_');
+  return Uppercase(flag);
 }
 
 }  // namespace

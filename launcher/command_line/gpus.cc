@@ -26,9 +26,7 @@ std::vector<std::string> ShownBy(const std::string& list) {
 bool IsUuid(const std::string& entry) {
   constexpr std::size_t kPrefix = 4;
   return (entry.starts_with("GPU-") || entry.starts_with("MIG-")) && entry.size() > kPrefix &&
-         entry.find_first_not_of(
-             "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-             "-/") == std::string::npos;
+         HasOnly(entry, "-/");
 }
 
 }  // namespace

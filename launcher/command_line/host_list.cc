@@ -12,13 +12,6 @@
 namespace ddprun {
 namespace {
 
-bool HasOnly(std::string_view text, std::string_view more) {
-  return !text.empty() && std::ranges::all_of(text, [&](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           more.find(c) != std::string_view::npos;
-  });
-}
-
 Result<std::uint32_t> ParseSlots(std::string_view text) {
   const auto slots = ParseNumber<std::uint32_t>(text);
   if (!slots || *slots == 0 || *slots > kMaxWorkers) {

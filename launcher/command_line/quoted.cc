@@ -1,16 +1,13 @@
 #include "launcher/command_line/quoted.h"
 
-#include <algorithm>
 #include <string_view>
+
+#include "common/text.h"
 
 namespace ddprun {
 
 std::string Quoted(const std::string& word) {
-  const auto plain = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
-           std::string_view("%+,-./:=@_").find(c) != std::string_view::npos;
-  };
-  if (!word.empty() && std::all_of(word.begin(), word.end(), plain)) {
+  if (HasOnly(word, "%+,-./:=@_")) {
     return word;
   }
   std::string text = "'";

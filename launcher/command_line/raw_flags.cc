@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <functional>
 #include <map>
 #include <memory>
@@ -96,10 +95,7 @@ Result<std::map<std::string, std::string>> ParseVariables(const std::string& tex
   for (const std::string& line : Split(text, '\n')) {
     const std::size_t equals = line.find('=');
     const std::string name = line.substr(0, equals);
-    const bool is_name =
-        !name.empty() && std::isdigit(static_cast<unsigned char>(name[0])) == 0 &&
-        std::ranges::all_of(name, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
-    if (equals == std::string::npos || !is_name) {
+    if (equals == std::string::npos || !HasOnly(name, "_") || IsDigit(name[0])) {
       return Invalid("--env must be NAME=VALUE", line);
     }
     if (ours.contains(name) || name.starts_with("DDPRUN_") || name.starts_with("PET_")) {

@@ -17,6 +17,7 @@
 #include "agent/watch/evidence_bundle.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "launcher/evidence/report_file.h"
 #include "launcher/evidence/run_bundle.h"
 
@@ -44,9 +45,7 @@ struct Finding {
 // evidence-<generation>/ and what ddprun puts there (agent/watch/evidence_bundle.h).
 bool IsBundle(std::string_view name) {
   const std::string_view prefix = kBundlePrefix;
-  return name.starts_with(prefix) && name.size() > prefix.size() &&
-         std::ranges::all_of(name.substr(prefix.size()),
-                             [](char c) { return c >= '0' && c <= '9'; });
+  return name.starts_with(prefix) && IsDigits(name.substr(prefix.size()));
 }
 
 bool IsOfBundle(const std::string& name) {
@@ -150,11 +149,9 @@ class Gatherer {
       return;  // It has gone meanwhile.
     }
     const std::size_t depth = static_cast<std::size_t>(std::ranges::count(below, '/'));
-    const bool a_rank =
-        !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
     if (S_ISDIR(info.st_mode) &&
         (depth == 0 ? (name.starts_with("attempt_") && AsFileName(name) == name) || IsBundle(name)
-                    : depth == 1 && a_rank)) {
+                    : depth == 1 && IsDigits(name))) {
       const UniqueFd inner(
           ::openat(fd, name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
       inner ? Walk(directory, full + "/", inner.get())

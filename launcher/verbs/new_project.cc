@@ -2,7 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <string_view>
@@ -17,11 +16,7 @@ namespace {
 constexpr std::size_t kLongestName = 60;
 
 bool IsTargetName(std::string_view name) {
-  return !name.empty() && name.size() <= kLongestName && name != "test" &&
-         std::ranges::all_of(name, [](char c) {
-           return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                  c == '_' || c == '-';
-         });
+  return HasOnly(name, "_-") && name.size() <= kLongestName && name != "test";
 }
 
 std::string ForProgram(std::string text, const std::string& name) {

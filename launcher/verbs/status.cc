@@ -29,13 +29,6 @@ constexpr std::size_t kShownNodes = 40;
 constexpr std::size_t kShownEvents = 8;
 constexpr std::size_t kMostPageLinks = 4'096;
 
-std::string Upper(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(), [](char c) {
-    return c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  });
-  return text;
-}
-
 // ", requeued 2 times, the job ends in 3 h 20 min": its scheduler's part.
 std::string Job(const RunStatus& run, std::int64_t now_unix) {
   std::string text;
@@ -53,7 +46,7 @@ std::string Job(const RunStatus& run, std::int64_t now_unix) {
 // "run demo: RUNNING for 12.0 s, generation 2 of 2 nodes and 4 workers, restarts 1 of 3"
 std::string Headline(const RunStatus& run, std::int64_t now_unix) {
   std::string text = (run.run_id == kUnnamedRun ? "run" : "run " + run.run_id) + ": " +
-                     Upper(run.phase) + " for " + FormatDuration(run.phase_since);
+                     Uppercase(run.phase) + " for " + FormatDuration(run.phase_since);
   if (run.generation.value > 0) {
     text += ", generation " + std::to_string(run.generation.value) + " of " +
             CountOf(run.group_size, "node") + " and " + CountOf(run.world_size, "worker");

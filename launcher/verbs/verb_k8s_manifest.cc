@@ -6,6 +6,7 @@
 #include <string_view>
 #include <utility>
 
+#include "common/text.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/verbs/example_files.h"
 #include "launcher/verbs/filled_example.h"
@@ -67,10 +68,6 @@ void AddManifestFlags(FlagRows& flags, RawManifest& raw, ManifestOptions& option
 
 bool IsLower(char c) {
   return c >= 'a' && c <= 'z';
-}
-
-bool IsDigit(char c) {
-  return c >= '0' && c <= '9';
 }
 
 // a-z, 0-9 and inner hyphens, as everything that Kubernetes names.

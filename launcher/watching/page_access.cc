@@ -23,13 +23,6 @@ bool IsAddress(const std::string& host) {
          ::inet_pton(AF_INET6, host.c_str(), bytes.data()) == 1;
 }
 
-std::string Lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return text;
-}
-
 // "n1:29400", "[::1]:80" and "n1" without their ports.
 std::string WithoutPort(const std::string& host) {
   if (host.starts_with('[')) {
@@ -114,16 +107,17 @@ std::string PageAccess::KeyOf(May may) const {
 }
 
 std::optional<PageKeys> PageAccess::Proofs(const HttpRequest& request) const {
-  const std::string asked = Lower(request.host);
+  const std::string asked = Lowercase(request.host);
   // CameTo says whether an address is one of those that "0.0.0.0" stands for.
   const bool elsewhere = WithoutPort(asked) == "::1" || asked.starts_with("127.");
   const bool here = std::ranges::any_of(places_, [&](const std::string& place) {
-    return Lower(place) == asked || Lower(place) == asked + kPortUnsaid ||
+    return Lowercase(place) == asked || Lowercase(place) == asked + kPortUnsaid ||
            (IsWildcard(WithoutPort(place)) && IsAddress(WithoutPort(asked)) && !elsewhere);
   });
   const std::string& nonce = request.body;
-  if (!here || !CameTo(asked, Lower(request.end)) || keys_.empty() || nonce.size() < kLeastNonce ||
-      nonce.size() > kMostNonce || nonce.find_first_not_of("0123456789abcdef") != nonce.npos) {
+  if (!here || !CameTo(asked, Lowercase(request.end)) || keys_.empty() ||
+      nonce.size() < kLeastNonce || nonce.size() > kMostNonce ||
+      nonce.find_first_not_of("0123456789abcdef") != nonce.npos) {
     return {};
   }
   const PageKeys& keys = keys_.front().keys;
@@ -138,9 +132,9 @@ std::string PageAccess::Cookie(const std::string& key) const {
 }
 
 bool PageAccess::IsOurName(const std::string& host) const {
-  const std::string name = Lower(WithoutPort(host));
+  const std::string name = Lowercase(WithoutPort(host));
   const bool named =
-      std::ranges::any_of(names_, [&](const std::string& own) { return Lower(own) == name; });
+      std::ranges::any_of(names_, [&](const std::string& own) { return Lowercase(own) == name; });
   return name == "localhost" || IsAddress(name) || (named && !name.empty());
 }
 

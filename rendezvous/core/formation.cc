@@ -5,12 +5,10 @@
 #include <map>
 #include <set>
 
+#include "common/text.h"
+
 namespace ddprun {
 namespace {
-
-bool IsDigit(char c) {
-  return c >= '0' && c <= '9';
-}
 
 std::string_view TakeRun(std::string_view& text) {
   const bool digits = IsDigit(text.front());

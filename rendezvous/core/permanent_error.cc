@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <string_view>
 
+#include "common/text.h"
 #include "rendezvous/messages/describe.h"
 
 namespace ddprun {
@@ -26,17 +26,11 @@ bool IsOfPermanentType(std::string_view line) {
   return std::ranges::find(kTypes, type) != kTypes.end();
 }
 
-std::string Lower(std::string_view text) {
-  std::string lower(text);
-  std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
-  return lower;
-}
-
 // As argparse and click refuse a command line: "usage: ..." begins a line, and the last line is the
 // error. A line such as "GPU memory usage: 43%" is none.
 bool IsUsageError(std::string_view text, std::string_view last_line) {
-  const std::string lower = "\n" + Lower(text);
-  return Contains(lower, "\nusage:") && Contains(Lower(last_line), "error:");
+  const std::string lower = "\n" + Lowercase(std::string(text));
+  return Contains(lower, "\nusage:") && Contains(Lowercase(std::string(last_line)), "error:");
 }
 
 // "/usr/bin/python3: No module named x", as `python3 -m x` says it.

@@ -6,6 +6,7 @@
 #include <random>
 
 #include "common/json.h"
+#include "common/text.h"
 #include "trainer/checkpoint/digest.h"
 #include "trainer/checkpoint/json_fields.h"
 
@@ -19,9 +20,8 @@ constexpr std::size_t kMaxRunId = 200;
 constexpr std::string_view kStep = "step-";
 constexpr std::size_t kStepDigits = 8;  // So that names sort by their steps.
 
-bool IsDigits(std::string_view text) {
-  return !text.empty() && text.size() <= 20 &&
-         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+bool IsNumber(std::string_view text) {
+  return text.size() <= 20 && IsDigits(text);
 }
 
 // A run id comes from the environment, as any bytes; a record holds short printable text. Distinct
@@ -89,8 +89,8 @@ std::optional<MadeBy> WhoMade(std::string_view name) {
   const std::string_view digits = name.substr(kStep.size(), dash - kStep.size());
   const std::string_view rest = name.substr(dash + 1);
   const std::optional<std::uint64_t> world = ParseHex(rest.substr(0, 16));
-  const bool again = rest.size() > 16 && rest[16] == '.' && IsDigits(rest.substr(17));
-  if (!IsDigits(digits) || !world || (rest.size() > 16 && !again)) {
+  const bool again = rest.size() > 16 && rest[16] == '.' && IsNumber(rest.substr(17));
+  if (!IsNumber(digits) || !world || (rest.size() > 16 && !again)) {
     return std::nullopt;
   }
   MadeBy made{.world = WorldId{*world}};

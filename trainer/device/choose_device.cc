@@ -17,9 +17,7 @@ std::vector<std::string> DriverFiles() {
   for (const fs::path& path : EntriesOf("/dev")) {
     const std::string name = path.filename();
     constexpr std::string_view kPrefix = "nvidia";
-    if (name.starts_with(kPrefix) && name.size() > kPrefix.size() &&
-        std::all_of(name.begin() + kPrefix.size(), name.end(),
-                    [](char digit) { return digit >= '0' && digit <= '9'; })) {
+    if (name.starts_with(kPrefix) && IsDigits(name.substr(kPrefix.size()))) {
       files.push_back(path);
     }
   }

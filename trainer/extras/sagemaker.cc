@@ -3,12 +3,12 @@
 #include <fcntl.h>
 
 #include <algorithm>
-#include <cctype>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "common/files.h"
 #include "common/json.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace fs = std::filesystem;
@@ -34,10 +34,8 @@ Variables VariablesOf(const char* const* environment) {
 
 // Batch_Size, batch_size and BATCH_SIZE are --batch-size.
 std::string FlagName(std::string name) {
-  for (char& c : name) {
-    c = c == '_' ? '-' : static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  }
-  return name;
+  std::ranges::replace(name, '_', '-');
+  return Lowercase(name);
 }
 
 bool IsPlatforms(const std::string& flag) {
