@@ -1,6 +1,5 @@
 #include "agent/process_agent.h"
 
-#include <random>
 #include <utility>
 
 #include "agent/commands/logs_job.h"
@@ -84,8 +83,7 @@ constexpr Duration kFollowerComes{60'000};  // And reads it all.
 }  // namespace
 
 Incarnation DrawIncarnation() {
-  std::random_device device;
-  return {(static_cast<std::uint64_t>(device()) << 32 | device()) | 1};
+  return {RandomBits() | 1};
 }
 
 ProcessAgent::ProcessAgent(AsioLoop& loop, const std::shared_ptr<const AgentOptions>& its_options,

@@ -27,6 +27,8 @@ using Term = Number<struct TermTag>;
 using RunId = std::string;   // One job, as --rdzv-id names it.
 using NodeId = std::string;  // One agent's share of a machine, unique within a run.
 
+std::uint64_t RandomBits();  // Of the system, for names that no other process has.
+
 // Sixteen hexadecimal digits, as logs and file names show a world id or an incarnation.
 std::string Hex(std::uint64_t value);
 

@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <functional>
-#include <random>
 #include <utility>
 
 #include "common/files.h"
@@ -25,10 +24,9 @@ constexpr Duration kRemovalPatience{1'000};
 Result<std::string> MakeUnique(const std::filesystem::path& prefix,
                                const std::function<void(const std::filesystem::path&)>& will_be) {
   constexpr int kTries = 100;
-  std::random_device device;
   std::string path;
   for (int i = 0; i < kTries; ++i) {
-    path = prefix.native() + Hex(device());
+    path = prefix.native() + Hex(RandomBits());
     will_be(path);
     if (::mkdir(path.c_str(), 0700) == 0) {
       return path;
@@ -126,8 +124,7 @@ Result<void> MakeOwnDirectory(const std::filesystem::path& directory) {
 void RemoveOwnDirectory(const std::filesystem::path& directory) {
   FinishesWithin(kRemovalPatience, [directory] {
     std::error_code left;
-    std::random_device device;
-    const std::filesystem::path aside = directory.parent_path() / (".old-" + Hex(device()));
+    const std::filesystem::path aside = directory.parent_path() / (".old-" + Hex(RandomBits()));
     std::filesystem::rename(directory, aside, left);
     std::filesystem::remove_all(left ? directory : aside, left);
     ::rmdir(directory.parent_path().c_str());

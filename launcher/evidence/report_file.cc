@@ -6,7 +6,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <mutex>
-#include <random>
 #include <utility>
 
 #include "common/files.h"
@@ -39,7 +38,7 @@ struct ReportFile::Shared {
 
   const fs::path directory;
   // No two servers make their files under one name.
-  const std::string own = ".new-" + Hex(std::random_device{}());
+  const std::string own = ".new-" + Hex(RandomBits());
 
   std::mutex mutex;  // Of the next.
   std::optional<RunOverview> waiting;

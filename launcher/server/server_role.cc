@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <optional>
-#include <random>
 #include <thread>
 
 #include "common/files.h"
@@ -122,11 +121,10 @@ Result<std::string> OperatorsToken(const Access& access, const std::string& run_
 }
 
 CoordinatorConfig NewTermConfig() {
-  std::random_device device;
   CoordinatorConfig term_config;
   term_config.proven = false;
   term_config.term = TermOf(static_cast<std::uint64_t>(UnixMilliseconds()));
-  term_config.seed = static_cast<std::uint64_t>(device()) << 32 | device();
+  term_config.seed = RandomBits();
   return term_config;
 }
 

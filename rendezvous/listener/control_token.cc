@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <random>
 
 #include "common/files.h"
 #include "common/ids.h"
@@ -63,10 +62,9 @@ bool SameToken(std::string_view a, std::string_view b) {
 }
 
 std::string DrawToken() {
-  std::random_device device;
   std::string token;
   for (int i = 0; i < 4; ++i) {
-    token += Hex(static_cast<std::uint64_t>(device()) << 32 | device());
+    token += Hex(RandomBits());
   }
   return token;
 }

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <charconv>
 #include <nlohmann/json.hpp>
-#include <random>
 
 #include "common/json.h"
 #include "common/text.h"
@@ -61,9 +60,8 @@ std::string_view NameOf(RecordKind kind) {
 
 Writer MakeWriter(const RunId& run_id, Term term, Generation generation, WorldId world_id) {
   Writer writer{PrintableRunId(run_id), term, generation, world_id, world_id.value != 0};
-  std::random_device random;
   while (writer.world_id.value == 0) {
-    writer.world_id.value = std::uint64_t{random()} << 32 | random();
+    writer.world_id.value = RandomBits();
   }
   return writer;
 }

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <random>
 #include <utility>
 #include <vector>
 
@@ -165,9 +164,8 @@ class Publisher {
   // The name of the version.
   Result<std::string> Move(std::uint64_t number) {
     // Ranks of one world may publish at once, on many machines.
-    std::random_device random;
     const std::string name =
-        CheckpointName({number, writer_.world_id}) + "." + std::to_string(random());
+        CheckpointName({number, writer_.world_id}) + "." + std::to_string(RandomBits() >> 32);
     Before("move");
     RETURN_IF_ERROR(files_.Rename(source_, store_ / name));
     RETURN_IF_ERROR(files_.Sync(store_));

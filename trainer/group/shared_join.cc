@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -45,11 +44,7 @@ struct Host {
 
 Result<Host> Host::Open(std::size_t size) {
   Host host;
-  std::uint64_t drawn = 0;
-  if (getrandom(&drawn, sizeof drawn, 0) != sizeof drawn) {
-    return LastError("draw a name for");
-  }
-  host.name = "ddprun-shm-" + Hex(drawn);
+  host.name = "ddprun-shm-" + Hex(RandomBits());
   host.memory = UniqueFd(memfd_create(host.name.c_str(), MFD_CLOEXEC));
   if (!host.memory || ftruncate(host.memory.get(), static_cast<off_t>(SharedBytes(size))) != 0) {
     return LastError("create");
