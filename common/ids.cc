@@ -18,4 +18,14 @@ std::string Hex(std::uint64_t value) {
   return text;
 }
 
+std::string Hex(std::span<const unsigned char> bytes) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text;
+  for (const unsigned char byte : bytes) {
+    text += kDigits[byte >> 4];
+    text += kDigits[byte & 15];
+  }
+  return text;
+}
+
 }  // namespace ddprun

@@ -3,6 +3,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <span>
 #include <string>
 
 namespace ddprun {
@@ -31,5 +32,6 @@ std::uint64_t RandomBits();  // Of the system, for names that no other process h
 
 // Sixteen hexadecimal digits, as logs and file names show a world id or an incarnation.
 std::string Hex(std::uint64_t value);
+std::string Hex(std::span<const unsigned char> bytes);  // Two digits for each.
 
 }  // namespace ddprun

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "common/files.h"
+#include "common/ids.h"
 #include "launcher/hosts/node_front.h"
 
 namespace ddprun {
@@ -40,14 +41,8 @@ constexpr const char* kTakeCopies =
 std::string Sha256(const std::string& bytes) {
   std::array<unsigned char, EVP_MAX_MD_SIZE> digest;
   unsigned size = 0;
-  constexpr std::string_view kDigits = "0123456789abcdef";
   EVP_Digest(bytes.data(), bytes.size(), digest.data(), &size, EVP_sha256(), nullptr);
-  std::string hex;
-  for (unsigned i = 0; i < size; ++i) {
-    hex += kDigits[digest[i] >> 4];
-    hex += kDigits[digest[i] & 0xf];
-  }
-  return hex;
+  return Hex({digest.data(), size});
 }
 
 Result<HostCopy> ReadCopy(const fs::path& path, const fs::path& from) {

@@ -7,6 +7,7 @@
 #include <array>
 #include <climits>
 
+#include "common/ids.h"
 #include "rendezvous/listener/control_token.h"
 #include "rendezvous/listener/openssl.h"
 
@@ -27,13 +28,7 @@ std::string Digest(const std::string& token, const std::string& text) {
   unsigned size = 0;
   HMAC(EVP_sha256(), token.data(), static_cast<int>(token.size()),
        reinterpret_cast<const unsigned char*>(text.data()), text.size(), bytes.data(), &size);
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string digits;
-  for (unsigned i = 0; i < size; ++i) {
-    digits += kDigits[bytes[i] >> 4];
-    digits += kDigits[bytes[i] & 15];
-  }
-  return digits;
+  return Hex({bytes.data(), size});
 }
 
 // SubjectPublicKeyInfo, DER. Empty: there is none.
