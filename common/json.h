@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <string_view>
 
 namespace ddprun {
@@ -38,6 +39,13 @@ inline bool NestsTooDeep(std::string_view text) {
 template <class Json = nlohmann::json>
 Json ParseJson(std::string_view text) {
   return NestsTooDeep(text) ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, false);
+}
+
+// Empty: it is no object, or has no text of that name.
+template <class Json>
+std::string TextIn(const Json& json, const char* name) {
+  const auto found = json.is_object() ? json.find(name) : json.end();
+  return found != json.end() && found->is_string() ? found->template get<std::string>() : "";
 }
 
 }  // namespace ddprun

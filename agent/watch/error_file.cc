@@ -42,11 +42,6 @@ std::optional<std::int64_t> Seconds(const json& value) {
   return std::nullopt;
 }
 
-std::string Text(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 // 0: none that could be.
 std::int64_t LastMoment(std::int64_t seconds, const std::filesystem::path& path) {
   constexpr std::int64_t kLatest = std::int64_t{1} << 40;
@@ -111,9 +106,9 @@ std::optional<WorkerError> ParseErrorFile(const std::string& text) {
   if (!message.is_object()) {
     return std::nullopt;
   }
-  error.message = Text(message, "message");
+  error.message = TextIn(message, "message");
   if (const auto extra = message.find("extraInfo"); extra != message.end() && extra->is_object()) {
-    error.traceback = Text(*extra, "py_callstack");
+    error.traceback = TextIn(*extra, "py_callstack");
     error.timestamp = extra->contains("timestamp") ? Seconds((*extra)["timestamp"]) : std::nullopt;
   }
   return error;

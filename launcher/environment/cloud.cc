@@ -123,8 +123,8 @@ Result<std::optional<LaunchContext>> ReadSageMaker(const ContextQuery& query) {
     const auto config = ParseJson(*file);
     if (config.is_object()) {
       hosts = config.value("hosts", nlohmann::json());
-      current = config.value("current_host", "");
-      interface = config.value("network_interface_name", "");
+      current = TextIn(config, "current_host");
+      interface = TextIn(config, "network_interface_name");
     }
     origin = kResourceConfig;
   }

@@ -431,6 +431,9 @@ TEST(SageMaker, TheFirstOfTheSortedHostsIsNode0) {
                             R"({"current_host":"algo-1","hosts":["algo-1","algo-2"]})"}};
   EXPECT_EQ(ValueOf(Found({{{"X", "1"}}, {}, 0, files}), "node-rank"), "0");
   EXPECT_FALSE(Refusal({{{"SM_HOSTS", "[\"a\"]"}, {"SM_CURRENT_HOST", "b"}}}).empty());
+  const Variables no_texts = {{"/opt/ml/input/config/resourceconfig.json",
+                               R"({"current_host":1,"hosts":["1"],"network_interface_name":[]})"}};
+  EXPECT_TRUE(Contains(Refusal({{{"X", "1"}}, {}, 0, no_texts}), "does not name this host"));
 }
 
 TEST(Nothing, IsOneNode) {

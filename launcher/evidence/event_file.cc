@@ -39,9 +39,7 @@ EventPlace PlaceOf(std::string_view line) {
     const auto found = json.is_object() ? json.find(name) : json.end();
     return found != json.end() && found->is_number_unsigned() ? found->get<std::uint64_t>() : 0;
   };
-  const auto run = json.is_object() ? json.find("run_id") : json.end();
-  const bool named = run != json.end() && run->is_string();
-  return {named ? run->get<std::string>() : RunId(), {{number("term")}, number("number")}};
+  return {TextIn(json, "run_id"), {{number("term")}, number("number")}};
 }
 
 }  // namespace

@@ -57,17 +57,14 @@ std::optional<SaidLine> ParseSaid(const std::string& line) {
     return std::nullopt;
   }
   const auto json = ParseJson<>(line);
-  const auto word = [&](const char* name) {
-    const bool is_text = json.is_object() && json.contains(name) && json[name].is_string();
-    return is_text ? json[name].get<std::string>() : std::string();
-  };
-  if (!word("who").starts_with("ddprun") || word("text").empty()) {
+  const std::string text = TextIn(json, "text");
+  if (!TextIn(json, "who").starts_with("ddprun") || text.empty()) {
     return std::nullopt;
   }
   constexpr const char* kLevels[] = {"debug", "info", "warning", "error"};
-  const auto level = std::ranges::find(kLevels, word("level"));
+  const auto level = std::ranges::find(kLevels, TextIn(json, "level"));
   return SaidLine{0, static_cast<std::uint32_t>(level == std::end(kLevels) ? 1 : level - kLevels),
-                  word("text").substr(0, kMaxSaidLine)};
+                  text.substr(0, kMaxSaidLine)};
 }
 
 class Daemon {

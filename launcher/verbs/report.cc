@@ -26,11 +26,6 @@ constexpr std::size_t kMostDirectories = 256;  // Each is open while they are pa
 constexpr std::size_t kMostEventsRead = std::size_t{64} << 20;
 constexpr Duration kHelloPatience{1'000};
 
-std::string TextOf(const OrderedJson& json, const char* name) {
-  const auto found = json.is_object() ? json.find(name) : json.end();
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-
 struct KnownRun {
   std::string run_id;             // As a directory has it; empty: none has.
   bool over = false;              // So says a directory's page.
@@ -41,13 +36,13 @@ struct KnownRun {
 // By its page, which is there at its end, else by the first of its events.
 void LookInto(const fs::path& directory, KnownRun& known) {
   const OrderedJson run = RunInReport(directory / kReportFile);
-  known.run_id = TextOf(run, "run_id");
-  known.over = !TextOf(run, "outcome").empty();
+  known.run_id = TextIn(run, "run_id");
+  known.over = !TextIn(run, "outcome").empty();
   if (!known.run_id.empty()) {
     return;
   }
   if (const auto events = ReadOrdinary(directory / "events.jsonl", kMostEventsRead)) {
-    known.run_id = TextOf(ParseJson<OrderedJson>(events->substr(0, events->find('\n'))), "run_id");
+    known.run_id = TextIn(ParseJson<OrderedJson>(events->substr(0, events->find('\n'))), "run_id");
   }
 }
 
