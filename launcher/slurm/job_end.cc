@@ -51,7 +51,7 @@ std::optional<Duration> ParseTimeLeft(std::string_view text) {
 
 JobEnd::JobEnd(AsioLoop& loop, const LaunchConfig& config,
                std::function<void(const JobEndKnown&)> on_known)
-    : loop_(loop), config_(config), on_known_(std::move(on_known)), squeue_(loop) {
+    : loop_(loop), config_(config), on_known_(std::move(on_known)) {
   const LaunchContext& context = config.context;
   if (config.time_limit > Duration{0}) {
     Know(config.time_limit, "--time-limit");
@@ -59,19 +59,19 @@ JobEnd::JobEnd(AsioLoop& loop, const LaunchConfig& config,
     Know(std::chrono::seconds(*context.ends_at) - Duration(UnixMilliseconds()),
          "SLURM_JOB_END_TIME");
   } else if (config.stop_before > Duration{0} && context.speaks_for_job) {
-    squeue_.Run({"squeue", "--noheader", "--jobs=" + context.job, "--format=%L"}, kQueuePatience,
-                [this](const Result<std::string>& printed) {
-                  const auto left = printed ? ParseTimeLeft(*printed) : std::nullopt;
-                  if (left) {
-                    Know(*left, "squeue");
-                    return;
-                  }
-                  Log(LogLevel::kWarning,
-                      "ignoring --stop-before: the job's end time is unknown (squeue: " +
-                          (printed ? "it printed '" + *printed + "'"
-                                   : WithoutSlug(printed.error().message)) +
-                          "); set --time-limit [stop-before]");
-                });
+    const std::vector<std::string> words = {"squeue", "--noheader", "--jobs=" + context.job,
+                                            "--format=%L"};
+    squeue_.emplace(loop, words, kQueuePatience, [this](const Result<std::string>& printed) {
+      const auto left = printed ? ParseTimeLeft(*printed) : std::nullopt;
+      if (left) {
+        Know(*left, "squeue");
+        return;
+      }
+      Log(LogLevel::kWarning,
+          "ignoring --stop-before: the job's end time is unknown (squeue: " +
+              (printed ? "it printed '" + *printed + "'" : WithoutSlug(printed.error().message)) +
+              "); set --time-limit [stop-before]");
+    });
   }
 }
 

@@ -35,7 +35,7 @@ class JobEnd {
   AsioLoop& loop_;
   const LaunchConfig& config_;
   std::function<void(const JobEndKnown&)> on_known_;
-  SchedulerCommand squeue_;
+  std::optional<SchedulerCommand> squeue_;
 };
 
 }  // namespace ddprun

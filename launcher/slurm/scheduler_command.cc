@@ -57,26 +57,17 @@ Result<std::string> SchedulerCommand::Call::Ask() {
   return Readable(printed[STDOUT_FILENO]);
 }
 
-SchedulerCommand::SchedulerCommand(Loop& loop) : loop_(loop) {}
-
 SchedulerCommand::~SchedulerCommand() {
-  Forget();
+  call_->done = nullptr;
+  call_->child.GiveUp();
 }
 
-void SchedulerCommand::Forget() {
-  if (call_) {
-    call_->done = nullptr;
-    call_->child.GiveUp();
-    call_.reset();
-  }
-}
-
-void SchedulerCommand::Run(const std::vector<std::string>& words, Duration limit, Done done) {
-  Forget();
-  call_ = std::make_shared<Call>();
+SchedulerCommand::SchedulerCommand(Loop& loop, const std::vector<std::string>& words,
+                                   Duration limit, Done done)
+    : call_(std::make_shared<Call>()) {
   call_->words = words;
   call_->done = std::move(done);
-  loop_.RunBounded(
+  loop.RunBounded(
       limit, [call = call_] { call->answer = call->Ask(); },
       [call = call_, limit](bool in_time) {
         if (!in_time) {

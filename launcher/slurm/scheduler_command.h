@@ -22,17 +22,13 @@ class SchedulerCommand {
   // visible. Of each stream 64 KiB are taken; a command that continues writing gets SIGPIPE.
   using Done = std::function<void(const Result<std::string>& printed)>;
 
-  explicit SchedulerCommand(Loop& loop);
+  // `done` once, on the loop, later than the constructor's end.
+  SchedulerCommand(Loop& loop, const std::vector<std::string>& words, Duration limit, Done done);
   ~SchedulerCommand();  // Kills what still runs; `done` is not called then.
-
-  // `done` once, on the loop, never from inside Run. A call replaces the one before.
-  void Run(const std::vector<std::string>& words, Duration limit, Done done);
 
  private:
   struct Call;
-  void Forget();
-  Loop& loop_;
-  std::shared_ptr<Call> call_;  // Shared with its thread.
+  const std::shared_ptr<Call> call_;  // Shared with its thread.
 };
 
 }  // namespace ddprun

@@ -27,8 +27,8 @@ class SchedulerCommandTest : public ::testing::Test {
     std::ofstream(program) << "#!/bin/sh\n" << script << "\n";
     fs::permissions(program, fs::perms::owner_all);
     std::optional<Result<std::string>> heard;
-    SchedulerCommand command(loop_);
-    command.Run({program}, 1h, [&](const Result<std::string>& printed) { heard = printed; });
+    SchedulerCommand command(loop_, {program}, 1h,
+                             [&](const Result<std::string>& printed) { heard = printed; });
     EXPECT_TRUE(PumpUntil(loop_, [&] { return heard.has_value(); })) << script;
     return heard.value_or(Error{ErrorKind::kUnavailable, "no answer"});
   }
