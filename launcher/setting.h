@@ -1,7 +1,10 @@
 // The value of one flag, and its origin.
 #pragma once
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace ddprun {
 
@@ -13,5 +16,11 @@ struct Setting {
 
 // The origin of a value that was not set.
 inline constexpr const char* kDefault = "default";
+
+inline std::optional<std::string> ValueOf(const std::vector<Setting>& settings,
+                                          const std::string& name) {
+  const auto found = std::ranges::find(settings, name, &Setting::name);
+  return found == settings.end() ? std::nullopt : std::optional(found->value);
+}
 
 }  // namespace ddprun

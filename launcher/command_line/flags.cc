@@ -345,8 +345,7 @@ std::vector<Setting> LayOver(const CLI::App& app, const std::vector<std::vector<
   std::vector<Setting> all;
   for (const std::vector<Setting>& list : lists) {
     for (const Setting& setting : list) {
-      const auto known = std::find_if(
-          all.begin(), all.end(), [&](const Setting& other) { return other.name == setting.name; });
+      const auto known = std::ranges::find(all, setting.name, &Setting::name);
       if (known == all.end()) {
         all.push_back(setting);
       } else if (AddsUp(app, setting.name) && !known->value.empty() && !setting.value.empty()) {
@@ -357,11 +356,6 @@ std::vector<Setting> LayOver(const CLI::App& app, const std::vector<std::vector<
     }
   }
   return all;
-}
-
-std::optional<std::string> ValueOf(const std::vector<Setting>& settings, const std::string& name) {
-  const auto found = std::ranges::find(settings, name, &Setting::name);
-  return found == settings.end() ? std::nullopt : std::optional(found->value);
 }
 
 bool SaysNothing(const std::vector<Setting>& settings, const std::string& name) {

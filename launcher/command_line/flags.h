@@ -44,7 +44,6 @@ std::optional<std::string> NearestOrLonger(const std::vector<std::string>& names
 // each, where the row of `app` says so.
 std::vector<Setting> LayOver(const CLI::App& app, const std::vector<std::vector<Setting>>& lists);
 
-std::optional<std::string> ValueOf(const std::vector<Setting>& settings, const std::string& name);
 // It was set, but empty: a variable of the user's that is not set, perhaps.
 bool SaysNothing(const std::vector<Setting>& settings, const std::string& name);
 

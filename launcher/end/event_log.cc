@@ -1,18 +1,14 @@
 #include "launcher/end/event_log.h"
 
-#include <algorithm>
-#include <nlohmann/json.hpp>
+#include "launcher/status_json.h"
 
 namespace ddprun {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using Json = OrderedJson;
 
 Json Event(const LaunchConfig& config, const std::string& host, const std::string& state,
            const std::string& source, std::chrono::system_clock::time_point now) {
-  const auto backend =
-      std::find_if(config.settings.begin(), config.settings.end(),
-                   [](const Setting& setting) { return setting.name == "rdzv-backend"; });
   return {
       {"name", "torchelastic.worker.status." + state},
       {"source", source},
@@ -26,15 +22,11 @@ Json Event(const LaunchConfig& config, const std::string& host, const std::strin
         {"hostname", host},
         {"state", state},
         {"total_run_time", 0},
-        {"rdzv_backend", backend == config.settings.end() ? "" : backend->value},
+        {"rdzv_backend", ValueOf(config.settings, "rdzv-backend").value_or("")},
         {"raw_error", nullptr},
         {"metadata", ""},
         {"agent_restarts", 0},
         {"duration_ms", nullptr}}}};
-}
-
-std::string OneLine(const Json& event) {
-  return event.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 }  // namespace
@@ -54,22 +46,22 @@ std::string WorkerEvent(const LaunchConfig& config, const std::string& host, con
                     : killed    ? Json(-killed->signal)  // As Python has it.
                                 : Json(std::get<Exited>(*news.ended).code);
   // torchrun's is text that is JSON once more.
-  metadata["metadata"] = OneLine({{"group_world_size", placement.group_size},
-                                  {"entry_point", config.program},
-                                  {"local_rank", {news.local_rank}},
-                                  {"role_rank", {placement.role_first_rank + news.local_rank}},
-                                  {"role_world_size", {placement.role_world_size}},
-                                  {"exit_code", Json::array({code})},
-                                  {"worker_pid", {news.pid}}});
-  return OneLine(event);
+  metadata["metadata"] = JsonText({{"group_world_size", placement.group_size},
+                                   {"entry_point", config.program},
+                                   {"local_rank", {news.local_rank}},
+                                   {"role_rank", {placement.role_first_rank + news.local_rank}},
+                                   {"role_world_size", {placement.role_world_size}},
+                                   {"exit_code", Json::array({code})},
+                                   {"worker_pid", {news.pid}}});
+  return JsonText(event);
 }
 
 std::string EndEvent(const LaunchConfig& config, const std::string& host, bool succeeded,
                      std::uint32_t restarts, std::chrono::system_clock::time_point now) {
   Json event = Event(config, host, succeeded ? "SUCCEEDED" : "FAILED", "AGENT", now);
   event["metadata"]["agent_restarts"] = restarts;
-  event["metadata"]["metadata"] = OneLine({{"entry_point", config.program}});
-  return OneLine(event);
+  event["metadata"]["metadata"] = JsonText({{"entry_point", config.program}});
+  return JsonText(event);
 }
 
 }  // namespace ddprun

@@ -79,7 +79,7 @@ Result<std::optional<LaunchContext>> ReadKubernetes(const ContextQuery& query) {
   }
   context.node = Text(query, "HOSTNAME").value_or("");
   const std::string ending = "-" + std::to_string(*index);
-  const std::string nodes = Said(query, "nnodes").value_or("");
+  const std::string nodes = ValueOf(query.said, "nnodes").value_or("");
   const std::size_t colon = nodes.find(':');
   const std::string most = colon == std::string::npos ? nodes : nodes.substr(colon + 1);
   Place place{.count = ParseNumber<std::uint32_t>(most).value_or(0),

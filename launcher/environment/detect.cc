@@ -63,18 +63,20 @@ LaunchContext FactsOf(const LaunchContext& found) {
 // How many nodes the scheduler started, of which the command line makes a run each, although it
 // says where they meet; 1: it does not.
 std::string NodesThatTrainAlone(const ContextQuery& query, const LaunchContext& found) {
-  const auto names = [&query](const char* flag) { return !Said(query, flag).value_or("").empty(); };
+  const auto names = [&query](const char* flag) {
+    return !ValueOf(query.said, flag).value_or("").empty();
+  };
   // Each node has a loopback of its own, as torchrun's --rdzv-endpoint=localhost:0 of one node.
   const auto here = [&query](const char* flag) {
-    const Result<Endpoint> endpoint = ParseEndpoint(Said(query, flag).value_or(""), 0);
+    const Result<Endpoint> endpoint = ParseEndpoint(ValueOf(query.said, flag).value_or(""), 0);
     return endpoint && IsLoopback(endpoint->host);
   };
   const bool meet = (names("rdzv-endpoint") || names("master-addr") || names("node-rank")) &&
                     !here("rdzv-endpoint") && !here("master-addr");
-  const bool one_node = Said(query, "standalone") == "true" || names("hosts") || names("hostfile");
-  const auto count = std::ranges::find(found.settings, "nnodes", &Setting::name);
-  return meet && !one_node && !names("nnodes") && !found.task_slot && count != found.settings.end()
-             ? count->value
+  const bool one_node =
+      ValueOf(query.said, "standalone") == "true" || names("hosts") || names("hostfile");
+  return meet && !one_node && !names("nnodes") && !found.task_slot
+             ? ValueOf(found.settings, "nnodes").value_or("1")
              : "1";
 }
 
@@ -104,7 +106,7 @@ Result<LaunchContext> ReadContext(const ContextQuery& query) {
   bare.only_facts = true;
   const Result<LaunchContext> found = FirstThatMatches(bare);
   LaunchContext context = found ? FactsOf(*found) : LaunchContext();
-  const std::string nodes = Said(query, "nnodes").value_or("1");
+  const std::string nodes = ValueOf(query.said, "nnodes").value_or("1");
   if (context.ends_nodes_alone && nodes != "1" && nodes.find(':') == std::string::npos) {
     context.tells_before_end = false;  // The others of a fixed number wait for its return.
   }

@@ -81,12 +81,7 @@ std::string Settings(const LaunchContext& context) {
 }
 
 std::string ValueOf(const LaunchContext& context, const std::string& name) {
-  for (const Setting& setting : context.settings) {
-    if (setting.name == name) {
-      return setting.value;
-    }
-  }
-  return "none";
+  return ddprun::ValueOf(context.settings, name).value_or("none");
 }
 
 bool Contains(const std::string& text, const std::string& part) {

@@ -142,8 +142,8 @@ Result<LaunchContext> ReadDialect(const ContextQuery& query, const Dialect& dial
   }
   ASSIGN_OR_RETURN(const Meeting meeting, WhereTheyMeet(query, job, one_machine, context));
   if (*local_size.value > 1) {
-    const std::string workers = Said(query, "nproc-per-node").value_or("1");
-    if (workers != "1" || Said(query, "nnodes")) {
+    const std::string workers = ValueOf(query.said, "nproc-per-node").value_or("1");
+    if (workers != "1" || ValueOf(query.said, "nnodes")) {
       return Error{ErrorKind::kInvalid,
                    context.name + " started " + std::to_string(*local_size.value) +
                        " ddprun processes on this machine, so each becomes one worker. " +

@@ -38,12 +38,6 @@ Result<std::uint32_t> CountOf(const ContextQuery& query, const std::string& name
   return *value;
 }
 
-std::optional<std::string> Said(const ContextQuery& query, const std::string& flag) {
-  const auto found = std::find_if(query.said.begin(), query.said.end(),
-                                  [&](const Setting& setting) { return setting.name == flag; });
-  return found == query.said.end() ? std::nullopt : std::optional(found->value);
-}
-
 std::vector<std::string> Unique(const std::vector<std::string>& names) {
   std::unordered_set<std::string> seen;
   std::vector<std::string> unique;
@@ -78,7 +72,7 @@ Setting WorkersByGpus(const ContextQuery& query) {
   const auto set = [](std::uint32_t count, const std::string& origin) {
     return Setting{"nproc-per-node", std::to_string(std::max(1u, count)), origin};
   };
-  if (const auto chosen = Said(query, "gpu-ids"); chosen && !chosen->empty()) {
+  if (const auto chosen = ValueOf(query.said, "gpu-ids"); chosen && !chosen->empty()) {
     return Setting{"nproc-per-node", "gpu", "--gpu-ids"};
   }
   if (const auto list = query.get_env("CUDA_VISIBLE_DEVICES")) {
@@ -105,7 +99,7 @@ void SetPlace(const ContextQuery& query, const Place& place, LaunchContext& cont
   if (place.count == 1) {
     return;
   }
-  const std::string nodes = Said(query, "nnodes").value_or(count);
+  const std::string nodes = ValueOf(query.said, "nnodes").value_or(count);
   if (nodes == count || nodes == count + ":" + count) {  // Else ranks follow the nodes' names.
     context.settings.push_back({"node-rank", std::to_string(place.index), place.index_origin});
   }

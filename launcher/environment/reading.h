@@ -19,9 +19,6 @@ Result<std::optional<std::uint32_t>> Count(const ContextQuery& query, const std:
 Result<std::uint32_t> CountOf(const ContextQuery& query, const std::string& name,
                               const std::string& because);
 
-// The value that the user gave a flag.
-std::optional<std::string> Said(const ContextQuery& query, const std::string& flag);
-
 // Each name once, in the order in which it first comes.
 std::vector<std::string> Unique(const std::vector<std::string>& names);
 

@@ -110,8 +110,8 @@ Result<SlurmStep> ReadStep(const ContextQuery& query, std::size_t hosts) {
 // Several tasks on a node: each is one worker.
 Result<void> TakeTaskSlot(const ContextQuery& query, const SlurmStep& step,
                           LaunchContext& context) {
-  const std::string workers = Said(query, "nproc-per-node").value_or("1");
-  if (workers != "1" || Said(query, "nnodes")) {
+  const std::string workers = ValueOf(query.said, "nproc-per-node").value_or("1");
+  if (workers != "1" || ValueOf(query.said, "nnodes")) {
     return Error{
         ErrorKind::kInvalid,
         "Slurm started " + std::to_string(step.tasks) + " ddprun on " + std::to_string(step.nodes) +
