@@ -252,12 +252,7 @@ NodeView LaunchedNode::Look() const {
 
 std::optional<RunStatus> LaunchedNode::LookAtRun() const {
   const CoordinatorDriver* const server = Server();
-  if (server != nullptr) {
-    if (auto runs = server->StatusOfRuns(config_.run_id); runs && !runs->empty()) {
-      return std::move(runs->front());
-    }
-  }
-  return {};
+  return server != nullptr ? server->StatusOfRun(config_.run_id) : std::nullopt;
 }
 
 // Browsers ask without TLS, so with the user's certificates there is no page at the server's port.

@@ -626,6 +626,11 @@ Result<std::vector<RunStatus>> CoordinatorDriver::StatusOfRuns(const RunId& run_
   return statuses;
 }
 
+std::optional<RunStatus> CoordinatorDriver::StatusOfRun(const RunId& run_id) const {
+  auto runs = StatusOfRuns(run_id);
+  return runs && !runs->empty() ? std::optional(std::move(runs->front())) : std::nullopt;
+}
+
 Result<void> CoordinatorDriver::MayOperate(const std::string& token) {
   Result<void> allowed = control_token_.Check(token);
   if (!allowed) {

@@ -77,6 +77,8 @@ class CoordinatorDriver {
   virtual void OnReport(NodeReport report, std::shared_ptr<PendingSync> call);
   virtual void OnCancel(const CallName& name);
   Result<std::vector<RunStatus>> StatusOfRuns(const RunId& run_id) const;
+  // nullopt: this server does not know it.
+  std::optional<RunStatus> StatusOfRun(const RunId& run_id) const;
   // Needs the token. If none was set, every request is refused.
   Result<std::string> OnControl(const ControlRequest& request);
   // An operator's request to nodes, which needs the token too; and the streams of those nodes.

@@ -89,9 +89,8 @@ void AgentEnd::HandOver(Time limit, std::function<void()> done) {
   if (serving == nullptr) {
     return;  // It went, and this launch with it.
   }
-  const auto runs = serving->StatusOfRuns(parts_.config.run_id);
-  if (parts_.loop.Now() < limit && serving->NodesServed() > 0 && runs && !runs->empty() &&
-      !IsAtWork(runs->front())) {
+  const auto run = serving->StatusOfRun(parts_.config.run_id);
+  if (parts_.loop.Now() < limit && serving->NodesServed() > 0 && run && !IsAtWork(*run)) {
     hand_over_.ArmAt(parts_.loop.Now() + kHandOverLook,
                      [this, limit, done = std::move(done)] { HandOver(limit, done); });
     return;

@@ -16,10 +16,7 @@ void RunEvidence::ServerCame(CoordinatorDriver& server) {
     files_.Note(run_id, event);
     bundle_.Note(run_id, event);
   });
-  const auto look = [&server](const RunId& run_id) -> std::optional<RunStatus> {
-    auto runs = server.StatusOfRuns(run_id);
-    return runs && !runs->empty() ? std::optional(std::move(runs->front())) : std::nullopt;
-  };
+  const auto look = [&server](const RunId& run_id) { return server.StatusOfRun(run_id); };
   files_.Begin(look, server.config().term);
   bundle_.Begin(look, server.config().term);
 }

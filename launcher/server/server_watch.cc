@@ -12,9 +12,7 @@ std::vector<RunStatus> RunsOf(const CoordinatorDriver& server) {
   auto runs = server.StatusOfRuns("");
   std::vector<RunStatus> all = runs ? *std::move(runs) : std::vector<RunStatus>();
   for (std::size_t i = 0; i < std::min(all.size(), kMostWhole); ++i) {
-    if (auto whole = server.StatusOfRuns(all[i].run_id); whole && !whole->empty()) {
-      all[i] = std::move(whole->front());
-    }
+    all[i] = server.StatusOfRun(all[i].run_id).value_or(all[i]);
   }
   return all;
 }
