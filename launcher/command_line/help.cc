@@ -2,6 +2,7 @@
 
 #include <sstream>
 
+#include "common/text.h"
 #include "launcher/command_line/exit_codes.h"
 #include "launcher/command_line/raw_flags.h"
 
@@ -42,15 +43,6 @@ Examples:
   @ --nnodes=1:4 --rdzv-id=demo --rdzv-endpoint=n0:29400 train.py        elastic
   srun --ntasks-per-node=1 @ ./train.py                                  in a Slurm job
 )";
-
-// Each @ is what this program was called.
-std::string Named(const std::string& text, const std::string& name) {
-  std::string out;
-  for (const char c : text) {
-    out += c == '@' ? name : std::string(1, c);
-  }
-  return out;
-}
 
 std::string ExitCodes(const std::string& name) {
   std::string codes = "Exit codes:";
@@ -106,12 +98,13 @@ std::string VersionText() {
 }
 
 std::string ShortHelp(const std::string& name) {
-  const std::string usage =
+  std::string text =
       "Launch and supervise distributed PyTorch training (takes torchrun's flags)\n\n"
       "Usage: @ [OPTIONS] PROGRAM [ARGUMENTS]\n"
       "       @ [OPTIONS] -m MODULE [ARGUMENTS]\n";
-  return Named(usage + (name == "ddprun" ? kCommands : "") + kOptions, name) + "\n" +
-         ExitCodes(name);
+  text = text + (name == "ddprun" ? kCommands : "") + kOptions + "\n";
+  ReplaceAll(text, "@", name);  // As this program was called.
+  return text + ExitCodes(name);
 }
 
 std::string ExitCodesHelp() {
