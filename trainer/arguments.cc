@@ -1,5 +1,6 @@
 #include "trainer/arguments.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -23,15 +24,6 @@ std::string Known(std::span<const ArgumentEntry> known) {
         (text.empty() ? "" : ", ") + std::string(entry.name) + " (" + Text(entry.standard) + ")";
   }
   return text.empty() ? "there are no arguments" : "the arguments and their defaults: " + text;
-}
-
-const ArgumentEntry* Find(std::string_view name, std::span<const ArgumentEntry> known) {
-  for (const ArgumentEntry& entry : known) {
-    if (entry.name == name) {
-      return &entry;
-    }
-  }
-  return nullptr;
 }
 
 Result<double> ValueOf(const std::string& text, const ArgumentEntry& entry) {
@@ -60,8 +52,8 @@ Result<Arguments> Arguments::Parse(std::string_view text, std::span<const Argume
     const std::string_view part = text.substr(0, text.find(','));
     text.remove_prefix(std::min(text.size(), part.size() + 1));
     const std::string_view name = part.substr(0, part.find('='));
-    const ArgumentEntry* const entry = Find(name, known);
-    if (entry == nullptr || name.size() == part.size()) {
+    const auto entry = std::ranges::find(known, name, &ArgumentEntry::name);
+    if (entry == known.end() || name.size() == part.size()) {
       return Error{ErrorKind::kInvalid, "'" + std::string(part) + "' is not NAME=VALUE of a " +
                                             "known argument; " + Known(known)};
     }

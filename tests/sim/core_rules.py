@@ -257,7 +257,7 @@ RULES["rendezvous/core/hang.cc"] = [
 RULES["trainer/checkpoint/checkpoint_store.cc"] = [
     # The last ones are kept,
     ("keep-last", "for (std::size_t i = «HAS ? »config_.keep_last« : 0»;"),
-    ("keep-last", "std::any_of(«HAS ? »lineage_.begin()« : end», end,"),
+    ("keep-last", "first(«HAS ? »std::min(config_.keep_last, lineage_.size())« : 0»);"),
     # and the best one,
     ("keep-best", "return «(HAS && »IsKept(name)«)» ||"),
     # and no other process deletes it under a newer world.

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <limits>
 #include <set>
+#include <span>
 #include <sstream>
 #include <utility>
 
@@ -35,9 +36,8 @@ bool Contains(const std::vector<std::string>& names, const std::string& name) {
   return std::find(names.begin(), names.end(), name) != names.end();
 }
 
-bool Contains(const std::vector<CheckpointRef>& lineage, const std::string& name) {
-  return std::any_of(lineage.begin(), lineage.end(),
-                     [&](const CheckpointRef& ref) { return ref.directory == name; });
+bool Contains(std::span<const CheckpointRef> lineage, const std::string& name) {
+  return std::ranges::count(lineage, name, &CheckpointRef::directory) > 0;
 }
 
 std::string Megabytes(std::uint64_t bytes) {
@@ -49,8 +49,7 @@ std::string Megabytes(std::uint64_t bytes) {
 
 Result<std::vector<Tensor>> ReadTensors(FileSystem& files, const fs::path& directory,
                                         const StateFile& state, const std::string& name) {
-  const auto listed = std::find_if(state.files.begin(), state.files.end(),
-                                   [&](const FileDigest& file) { return file.name == name; });
+  const auto listed = std::ranges::find(state.files, name, &FileDigest::name);
   const fs::path path = directory / name;
   if (listed == state.files.end() || listed->bytes > std::numeric_limits<std::size_t>::max() / 2) {
     return Invalid("state.json does not list", path.native());
@@ -434,11 +433,8 @@ Result<std::optional<LoadedCheckpoint>> CheckpointStore::LoadBest() const {
 }
 
 bool CheckpointStore::IsKept(const std::string& name) const {
-  const auto end =
-      lineage_.begin() + static_cast<std::ptrdiff_t>(std::min(config_.keep_last, lineage_.size()));
-  return (best_ && best_->directory == name) ||
-         std::any_of(lineage_.begin(), end,
-                     [&](const CheckpointRef& ref) { return ref.directory == name; });
+  const auto newest = std::span(lineage_).first(std::min(config_.keep_last, lineage_.size()));
+  return (best_ && best_->directory == name) || Contains(newest, name);
 }
 
 // A crash at any line leaves the old head; the new directory counts only once the record names it.

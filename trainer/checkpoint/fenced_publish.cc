@@ -227,9 +227,7 @@ class Publisher {
 
   // Its size where it is not in it.
   static std::size_t IndexIn(const std::vector<CheckpointRef>& lineage, const std::string& name) {
-    const auto found = std::find_if(lineage.begin(), lineage.end(), [&](const CheckpointRef& ref) {
-      return ref.directory == name;
-    });
+    const auto found = std::ranges::find(lineage, name, &CheckpointRef::directory);
     return static_cast<std::size_t>(found - lineage.begin());
   }
 

@@ -1,5 +1,8 @@
 #include "trainer/data/entries.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace ddprun {
 namespace {
 
@@ -13,12 +16,8 @@ std::span<const DatasetEntry* const> KnownDatasets() {
 }
 
 const DatasetEntry* FindDataset(std::string_view name) {
-  for (const DatasetEntry* const entry : kDatasets) {
-    if (entry->name == name) {
-      return entry;
-    }
-  }
-  return nullptr;
+  const auto* const found = std::ranges::find(kDatasets, name, &DatasetEntry::name);
+  return found == std::end(kDatasets) ? nullptr : *found;
 }
 
 }  // namespace ddprun

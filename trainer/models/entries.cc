@@ -1,5 +1,8 @@
 #include "trainer/models/entries.h"
 
+#include <algorithm>
+#include <iterator>
+
 namespace ddprun {
 namespace {
 
@@ -12,12 +15,8 @@ std::span<const ModelEntry* const> KnownModels() {
 }
 
 const ModelEntry* FindModel(std::string_view name) {
-  for (const ModelEntry* const entry : kModels) {
-    if (entry->name == name) {
-      return entry;
-    }
-  }
-  return nullptr;
+  const auto* const found = std::ranges::find(kModels, name, &ModelEntry::name);
+  return found == std::end(kModels) ? nullptr : *found;
 }
 
 }  // namespace ddprun
