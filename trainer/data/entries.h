@@ -26,6 +26,7 @@ extern const DatasetEntry kSynthetic;
 extern const DatasetEntry kToyData;
 extern const DatasetEntry kSeq2Seq;
 extern const DatasetEntry kCircle;
+Task SequenceTask(const Arguments& arguments);  // Of seq2seq.
 
 // seq2seq's kind of sequences from an HDF5 file. (hdf5.cc)
 extern const DatasetEntry kHdf5;

@@ -17,12 +17,6 @@ constexpr ArgumentEntry kArguments[] = {{"source", 1, 1, 65536},
                                         {"d_model", 512, 1, 65536},
                                         {"memory", 0, 0, 1}};  // 1: all of it is read at the start.
 
-Task SequenceTask(const Arguments& arguments) {
-  const Shape source = {arguments.Whole("source"), arguments.Whole("d_model")};
-  const Shape target = {arguments.Whole("target"), arguments.Whole("d_model")};
-  return {.inputs = {source, target}, .classes = 0, .target = target};
-}
-
 class Sequences {
  public:
   static Result<Samples> Open(const fs::path& path, const std::string& part, const Task& task,

@@ -2,6 +2,13 @@
 #include "trainer/data/generated_samples.h"
 
 namespace ddprun {
+
+Task SequenceTask(const Arguments& arguments) {
+  const Shape source = {arguments.Whole("source"), arguments.Whole("d_model")};
+  const Shape target = {arguments.Whole("target"), arguments.Whole("d_model")};
+  return {.inputs = {source, target}, .classes = 0, .target = target};
+}
+
 namespace {
 
 namespace fs = std::filesystem;
@@ -9,12 +16,6 @@ namespace fs = std::filesystem;
 constexpr ArgumentEntry kSequenceArguments[] = {
     {"train", 2048, 1, kMostGenerated}, {"test", 64, 1, kMostGenerated}, {"source", 1, 1, 65536},
     {"target", 20, 1, 65536},           {"d_model", 512, 1, 65536},      {"seed", 1, 0, kMostSeed}};
-
-Task SequenceTask(const Arguments& arguments) {
-  const Shape source = {arguments.Whole("source"), arguments.Whole("d_model")};
-  const Shape target = {arguments.Whole("target"), arguments.Whole("d_model")};
-  return {.inputs = {source, target}, .classes = 0, .target = target};
-}
 
 // Uniform in [0, 1), as torch.rand; the target is the target sequence itself.
 Result<Dataset> DrawSequences(const fs::path&, const Arguments& arguments) {
