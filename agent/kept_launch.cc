@@ -17,6 +17,7 @@
 #include <string_view>
 
 #include "common/files.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -105,8 +106,7 @@ std::string InheritedState() {
   if (!status) {
     return "";
   }
-  std::istringstream lines(*status);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : Split(*status, '\n')) {
     for (const std::string_view name : kInherited) {
       state += line.starts_with(name) ? line + "\n" : "";
     }

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <sstream>
 #include <utility>
 
 #include "agent/watch/error_file.h"
@@ -17,6 +16,7 @@
 #include "agent/workers/process_tree.h"
 #include "common/files.h"
 #include "common/log.h"
+#include "common/text.h"
 #include "common/wall_clock.h"
 
 namespace ddprun {
@@ -42,9 +42,8 @@ void SayWhereEvidenceIs(const std::filesystem::path& bundle) {
 
 std::string ForPeople(const std::string& text) {
   constexpr std::size_t kMaxShown = 8 * 1024;
-  std::istringstream lines(text.substr(0, kMaxShown));
   std::string shown;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : Split(text.substr(0, kMaxShown), '\n')) {
     shown += Printable(line) + "\n";
   }
   return shown + "(--log-dir keeps the stacks of all ranks, and more)\n";

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "common/files.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -28,8 +29,7 @@ bool HasController(const std::string& list, std::string_view name) {
 
 // "4:memory:/group", or "0::/group" of version 2.
 std::string GroupOf(std::string_view membership, std::string_view controller, bool unified) {
-  std::istringstream lines{std::string(membership)};
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : Split(membership, '\n')) {
     const std::size_t first = line.find(':');
     const std::size_t second = line.find(':', first + 1);
     if (first == std::string::npos || second == std::string::npos) {
@@ -47,9 +47,8 @@ std::string GroupOf(std::string_view membership, std::string_view controller, bo
 // seen; the last mount hides those before it.
 std::optional<Cgroup> PlaceOf(std::string_view mounts, const std::string& group,
                               std::string_view controller, bool unified) {
-  std::istringstream lines{std::string(mounts)};
   std::optional<Cgroup> found;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : Split(mounts, '\n')) {
     const std::size_t dash = line.find(" - ");
     if (dash == std::string::npos) {
       continue;

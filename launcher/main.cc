@@ -5,7 +5,6 @@
 
 #include <cstdio>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <variant>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "common/overload.h"
+#include "common/text.h"
 #include "launcher/check/check.h"
 #include "launcher/cli.h"
 #include "launcher/command_line/help.h"
@@ -32,8 +32,7 @@ std::filesystem::path CalledFrom(const std::string& argv0) {
   if (argv0.find('/') != std::string::npos) {
     return std::filesystem::path(argv0).parent_path();
   }
-  std::stringstream path(GetProcessEnv("PATH").value_or(""));
-  for (std::string directory; std::getline(path, directory, ':');) {
+  for (const std::string& directory : Split(GetProcessEnv("PATH").value_or(""), ':')) {
     if (::access((directory + "/" + argv0).c_str(), X_OK) == 0) {
       return directory;
     }

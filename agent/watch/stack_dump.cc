@@ -11,7 +11,6 @@
 #include <cstdlib>
 #include <filesystem>
 #include <memory>
-#include <sstream>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -19,6 +18,7 @@
 #include "agent/watch/worker_answer.h"
 #include "agent/workers/child_run.h"
 #include "common/files.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -49,8 +49,7 @@ std::string NameOf(const fs::path& task) {
 }
 
 std::string StateOf(const fs::path& task) {
-  std::istringstream lines(ProcFile(task / "status"));
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : Split(ProcFile(task / "status"), '\n')) {
     if (line.starts_with("State:")) {
       return line.substr(line.find_first_not_of(" \t", 6));
     }
@@ -69,8 +68,7 @@ std::string KernelView(const fs::path& task) {
     text += ", system call " + call;
   }
   text += "\n";
-  std::istringstream frames(ProcFile(task / "stack"));
-  for (std::string frame; std::getline(frames, frame);) {
+  for (const std::string& frame : Split(ProcFile(task / "stack"), '\n')) {
     text += "    " + frame + "\n";
   }
   return text;

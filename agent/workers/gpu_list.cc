@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <cstdio>
 #include <map>
-#include <sstream>
 
 #include "common/files.h"
 #include "common/text.h"
@@ -43,8 +42,7 @@ bool MayOpen(const fs::path& device) {
 std::map<std::string, std::string> PairsIn(const fs::path& path, char between) {
   std::map<std::string, std::string> pairs;
   const Result<std::string> text = ReadFile(path, kMostOfFile);
-  std::istringstream file(text ? *text : "");
-  for (std::string line; std::getline(file, line);) {
+  for (const std::string& line : Split(text ? *text : "", '\n')) {
     if (const std::size_t at = line.find(between); at != std::string::npos) {
       pairs[std::string(Trimmed(line.substr(0, at)))] = Trimmed(line.substr(at + 1));
     }
@@ -216,8 +214,7 @@ std::vector<Gpu> VisibleGpus(
   const GpuMaker maker = all.empty() ? GpuMaker::kNvidia : all.front().maker;
   if (maker == GpuMaker::kIntel) {
     std::vector<Gpu> visible;
-    std::stringstream stream(get_env("ZE_AFFINITY_MASK").value_or(""));
-    for (std::string entry; std::getline(stream, entry, ',');) {
+    for (const std::string& entry : Split(get_env("ZE_AFFINITY_MASK").value_or(""), ',')) {
       for (const Gpu& gpu : VisibleGpus(all, entry.substr(0, entry.find('.')))) {
         const bool there =
             std::ranges::any_of(visible, [&](const Gpu& other) { return other.pci == gpu.pci; });

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <sstream>
 
 #include "common/check.h"
+#include "common/text.h"
 #include "launcher/command_line/config.h"
 #include "launcher/command_line/problems.h"
 
@@ -30,8 +30,7 @@ std::string InWords(const std::vector<std::string>& words) {
 
 std::vector<std::string> WordsOf(const std::string& form) {
   std::vector<std::string> words;
-  std::stringstream stream(form);
-  for (std::string word; std::getline(stream, word, '|');) {
+  for (const std::string& word : Split(form, '|')) {
     if (std::none_of(word.begin(), word.end(), [](char c) { return c >= 'A' && c <= 'Z'; })) {
       words.push_back(word);
     }

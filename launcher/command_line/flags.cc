@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cctype>
-#include <sstream>
 
 #include "common/check.h"
 #include "common/log.h"
@@ -366,8 +365,7 @@ bool SaysNothing(const std::vector<Setting>& settings, const std::string& name) 
 
 std::string WithOrigins(const std::string& problems, const std::vector<Setting>& settings) {
   std::string told;
-  std::stringstream lines(problems);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : Split(problems, '\n')) {
     std::string origins;
     for (const Setting& setting : settings) {
       const bool theirs = setting.origin == kCommandLine || setting.origin == kDefault;

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <iterator>
 #include <regex>
-#include <sstream>
 
+#include "common/text.h"
 #include "launcher/command_line/help.h"
 #include "launcher/command_line/message_pages.h"
 
@@ -69,8 +69,7 @@ std::string WrappedPage(const std::string& text) {
     open.clear();
   };
   bool code = false;
-  std::stringstream lines(text);
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : Split(text, '\n')) {
     const bool fence = line.starts_with("```");
     const bool stays = code || fence || line.empty() || line.front() == '|' || line.front() == '#';
     code = code != fence;

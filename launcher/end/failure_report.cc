@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <ctime>
 #include <nlohmann/json.hpp>
-#include <sstream>
+#include <utility>
 
 #include "agent/watch/timer_request.h"
 #include "common/log.h"
@@ -41,11 +41,10 @@ std::string TracebackText(const FailedWorker& worker) {
 
 // `text` after `first`; its further lines are indented as torchrun does.
 void PutText(std::string& out, const std::string& first, const std::string& text) {
-  std::istringstream lines(text);
-  std::string line;
   out += first;
-  for (bool more = false; std::getline(lines, line); more = true) {
-    out += (more ? "  " : "") + Printable(line) + "\n";
+  bool more = false;
+  for (const std::string& line : Split(text, '\n')) {
+    out += (std::exchange(more, true) ? "  " : "") + Printable(line) + "\n";
   }
   if (text.empty()) {
     out += "\n";

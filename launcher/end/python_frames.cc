@@ -1,7 +1,8 @@
 #include "launcher/end/python_frames.h"
 
 #include <regex>
-#include <sstream>
+
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -23,8 +24,7 @@ bool IsLibrarys(const std::string& file) {
 std::string InnermostFrame(std::string_view stacks) {
   static const std::regex by_py_spy(R"(^    (\S+) \((.+):(\d+)\)$)");
   static const std::regex by_faulthandler(R"re(^ *File "(.+)", line (\d+) in (\S+)$)re");
-  std::istringstream lines{std::string(stacks)};
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : Split(stacks, '\n')) {
     std::smatch found;
     if (line.size() > kMostOfALine) {
       continue;

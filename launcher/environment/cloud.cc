@@ -21,8 +21,7 @@ std::string Line(const LaunchContext& context, const Place& place) {
 // The name with a domain that this host has in /etc/hosts, where its kubelet wrote it.
 std::string LongName(const ContextQuery& query, const std::string& host) {
   const Result<std::string> hosts = query.read_file("/etc/hosts");
-  std::stringstream lines(hosts ? *hosts : "");
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : Split(hosts ? *hosts : "", '\n')) {
     std::stringstream words(line.substr(0, line.find('#')));
     for (std::string word; words >> word;) {
       if (word.starts_with(host + ".")) {

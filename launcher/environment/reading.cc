@@ -49,11 +49,10 @@ std::vector<std::string> Unique(const std::vector<std::string>& names) {
 Result<std::vector<std::string>> ReadHosts(const ContextQuery& query, const std::string& path) {
   ASSIGN_OR_RETURN(const std::string text, query.read_file(path));
   std::vector<std::string> hosts;
-  std::stringstream stream(text);
-  for (std::string line; std::getline(stream, line) && hosts.size() < kMaxHosts;) {
+  for (const std::string& line : Split(text, '\n')) {
     std::stringstream words(line);
     std::string host;
-    if (words >> host && host.size() <= kMaxHostName) {
+    if (words >> host && host.size() <= kMaxHostName && hosts.size() < kMaxHosts) {
       hosts.push_back(host);
     }
   }

@@ -23,10 +23,9 @@ bool LiesIn(const std::string& directory, const std::string& place) {
 // "36 35 0:32 /root /mount/point rw,relatime ... - nfs4 server:/export rw": the deepest place that
 // the directory lies in, and the last one that was mounted there.
 bool IsShared(const std::filesystem::path& directory, std::string_view mounts) {
-  std::istringstream lines{std::string(mounts)};
   std::string deepest;
   bool shared = false;
-  for (std::string line; std::getline(lines, line);) {
+  for (const std::string& line : Split(mounts, '\n')) {
     std::istringstream words(line);
     std::string place;
     for (int i = 0; i < 5; ++i) {

@@ -9,7 +9,6 @@
 #include <boost/algorithm/hex.hpp>
 #include <cerrno>
 #include <cstdio>
-#include <sstream>
 #include <vector>
 
 #include "common/files.h"
@@ -86,11 +85,7 @@ std::string Encode(const Claim& claim) {
 }
 
 Result<Claim> DecodeClaim(const std::string& text, std::uint64_t number) {
-  std::istringstream stream(text);
-  std::vector<std::string> lines;
-  for (std::string line; std::getline(stream, line);) {
-    lines.push_back(line);
-  }
+  std::vector<std::string> lines = Split(text, '\n');
   const Error bad = Invalid("the claim is incomplete or damaged", text.substr(0, 80));
   if (!lines.empty() && lines[0] == kKindBefore && lines.size() == kFixedLines - 1) {
     lines[0] = kKind;  // It named no lease, and no ends of runs.

@@ -1,8 +1,8 @@
 #include "rendezvous/store/allow_list.h"
 
 #include <algorithm>
-#include <sstream>
 
+#include "common/text.h"
 #include "rendezvous/listener/plain_address.h"
 
 namespace ddprun {
@@ -26,8 +26,7 @@ Result<AllowList> AllowList::Parse(const std::string& text) {
     list.any_ = true;
     return list;
   }
-  std::istringstream parts(text);
-  for (std::string part; std::getline(parts, part, ',');) {
+  for (const std::string& part : Split(text, ',')) {
     boost::system::error_code v4_error;
     boost::system::error_code v6_error;
     const bool bare = part.find('/') == std::string::npos;
@@ -50,8 +49,7 @@ Result<AllowList> AllowList::Parse(const std::string& text) {
 }
 
 void AllowList::AllowAlso(const std::string& addresses) {
-  std::istringstream parts(addresses);
-  for (std::string part; std::getline(parts, part, ',');) {
+  for (const std::string& part : Split(addresses, ',')) {
     boost::system::error_code error;
     const ip::address address = ip::make_address(part, error);
     if (!error) {
