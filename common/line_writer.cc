@@ -69,6 +69,31 @@ int WriteLines(int fd, std::string_view lines) {
   return 0;
 }
 
+int WriteWithin(int fd, std::string& lines, Duration limit) {
+  const auto end = std::chrono::steady_clock::now() + limit;
+  const bool pipe = IsPipe(fd);
+  std::string_view left = lines;
+  int error = 0;
+  while (!left.empty() && error == 0) {
+    const auto wait = std::chrono::ceil<Duration>(end - std::chrono::steady_clock::now());
+    pollfd writable{fd, POLLOUT, 0};
+    const int ready = ::poll(&writable, 1, static_cast<int>(std::max(wait, Duration{0}).count()));
+    if (ready == 0) {
+      break;
+    }
+    if (ready > 0) {
+      // A pipe with room takes PIPE_BUF bytes at once.
+      const std::string_view piece = NextPiece(left, pipe).substr(0, pipe ? PIPE_BUF : left.size());
+      error = WriteLines(fd, piece);
+      left.remove_prefix(piece.size());
+    } else if (errno != EINTR) {
+      error = errno;
+    }
+  }
+  lines.erase(0, error == 0 ? lines.size() - left.size() : lines.size());
+  return error;
+}
+
 struct LineWriter::Shared {
   Shared(int fd_in, std::size_t room_in) : fd(fd_in), room(room_in) {}
 
@@ -76,7 +101,7 @@ struct LineWriter::Shared {
 
   void Run();
   // With the lock.
-  static void Wake(const std::shared_ptr<Shared>& self);
+  static void Wake(const std::shared_ptr<Shared>& self, Duration limit = Duration{0});
   std::string Next();  // The bytes to write now.
 
   const int fd;
@@ -96,13 +121,14 @@ struct LineWriter::Shared {
   bool closed = false;
 };
 
-void LineWriter::Shared::Wake(const std::shared_ptr<Shared>& self) {
+void LineWriter::Shared::Wake(const std::shared_ptr<Shared>& self, Duration limit) {
+  self->started = self->started || StartThread([self] { self->Run(); });
   if (self->started) {
     self->changed.notify_all();
-    return;
+  } else if (!self->Done()) {
+    self->waiting = self->Next();  // At the limit of processes the caller writes what it can.
+    WriteWithin(self->fd, self->waiting, limit);
   }
-  self->started =
-      StartThread([self] { self->Run(); });  // Where none can be had the next line tries.
 }
 
 void LineWriter::Shared::Run() {
@@ -182,7 +208,7 @@ bool LineWriter::Flush(Duration limit) {
     return false;
   }
   if (!shared_->Done()) {
-    Shared::Wake(shared_);
+    Shared::Wake(shared_, limit);
   }
   return shared_->changed.wait_until(lock, end, [this] { return shared_->Done(); });
 }

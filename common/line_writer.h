@@ -1,9 +1,10 @@
 // Lines for a terminal, pipe or file whose other side may stand still: the caller never waits.
 //
-// A thread that does nothing but write(2), started at the first line. Bounded: a line that does not
-// fit is dropped, and counted at its place among the lines once there is room again. Order is kept.
-// Bytes that the system refuses (full disk, closed pipe) are dropped. Any thread may call. A thread
-// does not survive fork(): a process that has put a line must not fork.
+// A thread that does nothing but write(2), started at the first line. Where the system refuses a
+// thread, each call writes what the other side takes at once. Bounded: a line that does not fit is
+// dropped, and counted at its place among the lines once there is room again. Order is kept. Bytes
+// that the system refuses (full disk, closed pipe) are dropped. Any thread may call. A thread does
+// not survive fork(): a process that has put a line must not fork.
 #pragma once
 
 #include <functional>
@@ -49,5 +50,9 @@ class LineWriter {
 // and another writer to the same pipe never lands inside one. Blocks; from now on the calling
 // thread gets no SIGPIPE. 0, or the error number of the first refusal.
 int WriteLines(int fd, std::string_view lines);
+
+// The same for at most `limit`, which may be 0: `lines` keeps what the other side has not taken.
+// Bytes that the system refuses are dropped.
+int WriteWithin(int fd, std::string& lines, Duration limit);
 
 }  // namespace ddprun

@@ -10,6 +10,7 @@
 
 #include "common/files.h"
 #include "common/log.h"
+#include "tests/support/no_more_threads.h"
 
 namespace ddprun {
 namespace {
@@ -88,6 +89,19 @@ TEST_F(LineWriterTest, NoCallerWaitsForAReaderThatStandsStill) {
   EXPECT_LE(kept * line.size(), 3 * kRoom + kPipe);
   writer.Put("and on\n");
   EXPECT_EQ(ReadAll(writer), "and on\n");
+}
+
+TEST_F(LineWriterTest, WithoutAThreadTheCallerWritesWhatIsTakenAtOnce) {
+  const testing::NoMoreThreads none;
+  LineWriter writer(fd_.get(), 100'000);
+  std::string all;
+  for (int i = 0; i < 1'000; ++i) {
+    const std::string line = "line " + std::to_string(i) + "\n";
+    all += line;
+    writer.Put(line);
+  }
+  EXPECT_FALSE(writer.Flush(Duration{1}));
+  EXPECT_EQ(ReadAll(writer), all);
 }
 
 TEST_F(LineWriterTest, TheLiveLineStaysBelowTheOthers) {

@@ -1,6 +1,5 @@
 #include "agent/workers/output_sink.h"
 
-#include <cerrno>
 #include <cstring>
 #include <mutex>
 #include <utility>
@@ -10,6 +9,11 @@
 #include "common/log.h"
 
 namespace ddprun {
+namespace {
+
+constexpr Duration kTryAgainAfter{50};
+
+}  // namespace
 
 // Outlives the sink while its thread is stuck in write(2) or close(2).
 struct OutputSink::Shared {
@@ -19,7 +23,7 @@ struct OutputSink::Shared {
 };
 
 OutputSink::OutputSink(Loop& loop, UniqueFd fd, std::string name)
-    : loop_(loop), name_(std::move(name)), shared_(std::make_shared<Shared>()) {
+    : loop_(loop), name_(std::move(name)), shared_(std::make_shared<Shared>()), try_again_(loop) {
   shared_->fd = std::move(fd);
   shared_->sink = this;
 }
@@ -36,10 +40,11 @@ OutputSink::~OutputSink() {
   }
 }
 
-// False: there is no thread for it.
-bool OutputSink::Write(std::string lines) {
-  return queue_.Post([shared = shared_, lines = std::move(lines)] {
-    const int error_number = WriteLines(shared->fd.get(), lines);
+// False: there is no thread for it, and the bytes are still pending.
+bool OutputSink::WriteOnThread() {
+  const auto lines = std::make_shared<std::string>(std::exchange(pending_, {}));
+  const bool posted = queue_.Post([shared = shared_, lines] {
+    const int error_number = WriteLines(shared->fd.get(), *lines);
     const std::lock_guard lock(shared->mutex);
     if (shared->sink != nullptr) {
       shared->sink->loop_.Post([shared, error_number] {
@@ -49,6 +54,23 @@ bool OutputSink::Write(std::string lines) {
       });
     }
   });
+  if (!posted) {
+    pending_ = std::move(*lines);
+  }
+  return posted;
+}
+
+// At the limit of processes there may be no thread: then the loop writes what is taken at once.
+void OutputSink::TryToWrite() {
+  if (WriteOnThread()) {
+    return;
+  }
+  const int error_number = WriteWithin(shared_->fd.get(), pending_, Duration{0});
+  if (pending_.empty()) {
+    try_again_.ArmAt(loop_.Now(), [this, error_number] { OnWritten(error_number); });
+  } else {
+    try_again_.ArmAt(loop_.Now() + kTryAgainAfter, [this] { TryToWrite(); });
+  }
 }
 
 void OutputSink::Append(std::string_view lines) {
@@ -68,13 +90,7 @@ void OutputSink::Append(std::string_view lines) {
 void OutputSink::StartWriting() {
   writing_ = true;
   began_ = loop_.Now();
-  if (!Write(std::exchange(pending_, {}))) {
-    loop_.Post([shared = shared_] {
-      if (shared->sink != nullptr) {
-        shared->sink->OnWritten(EAGAIN);
-      }
-    });
-  }
+  TryToWrite();
 }
 
 void OutputSink::PassOver() {
@@ -121,10 +137,10 @@ void OutputSink::WhenWritten(std::function<void()> call) {
 }
 
 void OutputSink::Flush(Duration limit) {
-  if (!pending_.empty()) {
-    Write(std::exchange(pending_, {}));
+  if (!pending_.empty() && !WriteOnThread()) {
+    WriteWithin(shared_->fd.get(), pending_, limit);
   }
-  if (!queue_.Drain(limit)) {
+  if (!pending_.empty() || !queue_.Drain(limit)) {
     Log(LogLevel::kWarning,
         "the workers' output to " + name_ + " was not read in time: its end is lost");
   }

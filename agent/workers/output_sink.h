@@ -4,7 +4,8 @@
 // end: readiness cannot be asked for instead, since a file on a hung network file system is always
 // "ready" (and is written back when it is closed), another process may fill a pipe between poll and
 // write, and O_NONBLOCK would be set for every process that shares the inherited description. The
-// thread gets a batch and posts back the outcome; one that is stuck is left behind.
+// thread gets a batch and posts back the outcome; one that is stuck is left behind. Where the
+// system refuses a thread, the loop writes what the other side takes at once.
 //
 // Bounded: a caller asks HasRoom first and stops reading its worker until WhenWritten. If that
 // lasts too long for a file (PassOver) its disk hangs: bytes that come until the write under way
@@ -59,7 +60,8 @@ class OutputSink {
 
  private:
   struct Shared;
-  bool Write(std::string lines);
+  bool WriteOnThread();
+  void TryToWrite();
   void StartWriting();
   void OnWritten(int error_number);
 
@@ -74,6 +76,7 @@ class OutputSink {
   Time began_;               // The write under way.
   std::size_t dropped_ = 0;  // Bytes, since then.
   std::vector<std::function<void()>> waiting_;
+  LoopTimer try_again_;
   TaskQueue queue_;  // Its thread writes, and closes.
 };
 

@@ -1,14 +1,19 @@
 // The runner on a machine that has no room for one more process. The kernel refuses root nothing of
 // the kind, so clone() is refused here.
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <stdarg.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cerrno>
+#include <string>
 
+#include "agent/workers/output_sink.h"
+#include "tests/support/no_more_threads.h"
 #include "tests/support/runner_fixture.h"
 
 namespace {
@@ -107,6 +112,29 @@ TEST_F(CrowdedMachine, AStartThatTheMachineRefusesForOtherReasonsIsTriedOnce) {
   ASSERT_TRUE(RunUntil([this] { return spawned_.has_value(); }));
   EXPECT_FALSE(*spawned_);
   EXPECT_EQ(refused, 1);
+}
+
+TEST_F(CrowdedMachine, WithoutAThreadTheLoopWritesOutput) {
+  const testing::NoMoreThreads none;
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
+  const UniqueFd reader(ends[0]);
+  OutputSink sink(loop_, UniqueFd(ends[1]), "standard output");
+  const std::string line = std::string(99, 'x') + "\n";
+  std::string all;
+  while (sink.HasRoom()) {
+    all += line;
+    sink.Append(line);
+  }
+  std::string read;
+  EXPECT_TRUE(RunUntil([&] {
+    char bytes[4096];
+    for (ssize_t got; (got = ::read(reader.get(), bytes, sizeof bytes)) > 0;) {
+      read.append(bytes, static_cast<std::size_t>(got));
+    }
+    return sink.Idle();
+  }));
+  EXPECT_EQ(read, all);
 }
 
 }  // namespace
