@@ -384,19 +384,23 @@ std::string ProgramName(const std::string& argv0) {
 
 namespace {
 
-// `ddprun help`, `ddprun help VERB`, `ddprun help SLUG`, and what is neither but asked for like
-// one.
+// `ddprun help`, `ddprun help VERB`, `ddprun help SLUG`, `ddprun help FLAG`, and what is none of
+// these but asked for like one.
 Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv& get_env) {
   if (rest.empty()) {
     return CommandLine(Print{ShortHelp("ddprun")});
   }
   if (rest.size() > 1) {
     return Error{ErrorKind::kInvalid,
-                 "ddprun help takes one name: of a command, of a topic, or of a message that ends "
-                 "in [NAME]"};
+                 "ddprun help takes one name: of a command, of an option, of a topic, or of a "
+                 "message that ends in [NAME]"};
   }
   if (rest.front() == "-h" || rest.front() == "--help") {
     return CommandLine(Print{ShortHelp("ddprun")});
+  }
+  const std::optional<std::string> flag = FlagHelp(rest.front());
+  if (flag && rest.front().starts_with("--")) {
+    return CommandLine(Print{*flag});
   }
   if (rest.front().starts_with('-')) {
     return Error{ErrorKind::kInvalid,
@@ -425,6 +429,9 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
   if (auto text = MessageHelp(in_brackets ? word.substr(1, word.size() - 2) : word)) {
     return CommandLine(Print{*std::move(text)});
   }
+  if (flag) {
+    return CommandLine(Print{*flag});
+  }
   if (const auto why = WhyRefused(word)) {
     return Error{ErrorKind::kInvalid, *why};
   }
@@ -432,9 +439,12 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
   topics.insert(topics.end(), {"exit-codes", "messages"});
   std::ranges::copy(topics, std::back_inserter(names));
   std::ranges::move(ExplainedSlugs(), std::back_inserter(names));
+  for (FlagRow& row : FlagTable()) {
+    names.push_back(std::move(row.name));
+  }
   const auto nearest = NearestOrLonger(names, word);
   return Error{ErrorKind::kInvalid,
-               "no command, topic or message is named '" + InOneLine(word) + "'" +
+               "no command, option, topic or message is named '" + InOneLine(word) + "'" +
                    (word.starts_with("ddprun-") ? ". Use `" + InOneLine(word) + " --help`"
                     : word == "train" ? ". `ddprun help run` describes a launch, `ddprun-train "
                                         "--help` the bundled trainer"

@@ -417,6 +417,18 @@ TEST(CommandLine, HelpAndVersionNeedNoProgramAndAreWordsToo) {
   }
 }
 
+TEST(CommandLine, HelpShowsAFlagWithAndWithoutItsDashes) {
+  const std::string help = Printed({"help", "max-restarts"});
+  EXPECT_TRUE(help.starts_with("  --max-restarts N  ")) << help;
+  EXPECT_NE(Printed({"--help"}).find("\n" + help), std::string::npos) << help;
+  for (const char* const word : {"--max-restarts", "max_restarts"}) {
+    EXPECT_EQ(Printed({"help", word}), help);
+  }
+  EXPECT_EQ(Printed({"help", "nodes"}), Printed({"help", "nnodes"}));  // An alias.
+  EXPECT_NE(Printed({"help", "hang-timeot"}).find("did you mean `ddprun help hang-timeout`?"),
+            std::string::npos);
+}
+
 TEST(CommandLine, HelpExplainsAMessageByTheWordItEndsIn) {
   const auto printed = [](const std::string& word) { return Printed({"help", word}); };
   const std::string help = printed("no-restarts-left");

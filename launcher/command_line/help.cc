@@ -1,5 +1,6 @@
 #include "launcher/command_line/help.h"
 
+#include <algorithm>
 #include <sstream>
 
 #include "common/text.h"
@@ -73,6 +74,14 @@ std::string CodesOf(const std::string& title, std::string ExitCodeRow::*column) 
   return text;
 }
 
+std::string InHelp(const FlagRow& row) {
+  std::string left = "  " + row.Spelling();
+  left += left.size() < kColumn ? std::string(kColumn - left.size(), ' ')
+                                : "\n" + std::string(kColumn, ' ');
+  const std::string fallback = row.fallback.empty() ? "" : " [" + row.fallback + "]";
+  return left + Wrapped(row.help + fallback, kColumn, kHelpWidth) + "\n";
+}
+
 }  // namespace
 
 std::string Wrapped(const std::string& text, std::size_t indent, std::size_t width) {
@@ -107,6 +116,17 @@ std::string ShortHelp(const std::string& name) {
   return text + ExitCodes(name);
 }
 
+std::optional<std::string> FlagHelp(std::string name) {
+  name.erase(0, name.find_first_not_of('-'));
+  std::ranges::replace(name, '_', '-');
+  for (const FlagRow& row : FlagTable()) {
+    if (!name.empty() && (row.name == name || std::ranges::count(row.aliases, name) > 0)) {
+      return InHelp(row);
+    }
+  }
+  return std::nullopt;
+}
+
 std::string ExitCodesHelp() {
   return CodesOf("Exit codes of ddprun PROGRAM", &ExitCodeRow::launch) + "\n" +
          CodesOf("Exit codes of another command of ddprun", &ExitCodeRow::command) + "\n" +
@@ -121,11 +141,7 @@ std::string LongHelp(const std::string& name) {
       group = row.group;
       text += "\n" + group + ":\n";
     }
-    std::string left = "  " + row.Spelling();
-    left += left.size() < kColumn ? std::string(kColumn - left.size(), ' ')
-                                  : "\n" + std::string(kColumn, ' ');
-    const std::string fallback = row.fallback.empty() ? "" : " [" + row.fallback + "]";
-    text += left + Wrapped(row.help + fallback, kColumn, kHelpWidth) + "\n";
+    text += InHelp(row);
   }
   text += "\n" +
           Wrapped(

@@ -2,6 +2,7 @@
 // or torchrun.
 #pragma once
 
+#include <optional>
 #include <string>
 
 namespace ddprun {
@@ -9,6 +10,8 @@ namespace ddprun {
 std::string VersionText();
 std::string ShortHelp(const std::string& name);
 std::string LongHelp(const std::string& name);
+// The rows of LongHelp for the flag of this name, with or without its dashes.
+std::optional<std::string> FlagHelp(std::string name);
 std::string ExitCodesHelp();  // All of the table (exit_codes.h).
 
 // `text` in lines of at most `width` characters, each after the first behind `indent` blanks.
