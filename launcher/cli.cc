@@ -218,13 +218,16 @@ Result<CommandLine> ParseCompletion(const std::vector<std::string>& args) {
 
 // The defaults that apply where no flag is set: torchrun's own variables, one of its users', and an
 // old name.
+constexpr std::pair<const char*, const char*> kOtherVariables[] = {
+    {"shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"},
+    {"log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"},
+    {"nproc-per-node", "PET_N_PROC_PER_NODE"},  // Kubeflow's operator v1's.
+    {"gpu-ids", "DDPRUN_GPUS"},                 // The flag's old name.
+};
+
 std::vector<Setting> OtherDefaults(const GetEnv& get_env) {
   std::vector<Setting> found;
-  for (const auto& [flag, variable] :
-       {std::pair("shutdown-timeout", "TORCH_ELASTIC_SHUTDOWN_TIMEOUT"),
-        std::pair("log-line-prefix-template", "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE"),
-        std::pair("nproc-per-node", "PET_N_PROC_PER_NODE"),  // Kubeflow's operator v1's.
-        std::pair("gpu-ids", "DDPRUN_GPUS")}) {              // The flag's old name.
+  for (const auto& [flag, variable] : kOtherVariables) {
     if (const auto value = get_env(variable); value && !value->empty()) {
       found.push_back({flag, *value, variable});
     }
@@ -377,6 +380,21 @@ Result<CommandLine> ParseCheck(const std::vector<std::string>& args, const GetEn
 }
 
 }  // namespace
+
+std::vector<std::string> MisspeltVariables(const std::map<std::string, std::string>& environment) {
+  std::vector<std::string> flags;
+  std::ranges::transform(FlagTable(), std::back_inserter(flags), &FlagRow::name);
+  std::vector<std::string> warnings;
+  for (const auto& [variable, value] : environment) {
+    const auto meant = MeantVariable(flags, variable);
+    const bool known = std::ranges::any_of(
+        kOtherVariables, [&](const auto& other) { return other.second == variable; });
+    if (meant && !known) {
+      warnings.push_back("ignoring the variable " + variable + "; did you mean " + *meant + "?");
+    }
+  }
+  return warnings;
+}
 
 std::string ProgramName(const std::string& argv0) {
   return argv0.substr(argv0.rfind('/') + 1) == "torchrun" ? "torchrun" : "ddprun";

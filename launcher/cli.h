@@ -7,6 +7,7 @@
 // program's words begin with the first word that is no flag.
 #pragma once
 
+#include <map>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,8 @@ std::string ProgramName(const std::string& argv0);
 // `args` without argv[0]; `name` as ProgramName has it. Errors are kInvalid: exit 2.
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const GetEnv& get_env,
                                      const std::string& name = "ddprun");
+
+// A warning for each DDPRUN_* and PET_* that is nearly the variable of a flag.
+std::vector<std::string> MisspeltVariables(const std::map<std::string, std::string>& environment);
 
 }  // namespace ddprun

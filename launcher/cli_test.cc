@@ -1,5 +1,6 @@
 #include "launcher/cli.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -18,6 +19,10 @@
 
 namespace ddprun {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 
 TEST(CommandLine, ArgumentsAfterTheProgramAreItsOwn) {
   const LaunchConfig config =
@@ -137,6 +142,38 @@ TEST(CommandLine, AsTorchrunNoWordIsAVerb) {
     const auto line = ParseCommandLine({verb, "-h"}, Environment({}), "torchrun");
     ASSERT_TRUE(line);
     EXPECT_EQ(std::get<LaunchConfig>(*line).program, verb);
+  }
+}
+
+TEST(Environment, AVariableThatIsNearlyAFlagsIsNamedAndDdprunsOwnAreNot) {
+  const auto warned = [](const char* variable) { return MisspeltVariables({{variable, "3"}}); };
+  EXPECT_THAT(warned("DDPRUN_MAX_RESTART"),
+              ElementsAre("ignoring the variable DDPRUN_MAX_RESTART; did you mean "
+                          "DDPRUN_MAX_RESTARTS?"));
+  EXPECT_THAT(warned("PET_NPROC_PER_NOD"), ElementsAre(HasSubstr(" PET_NPROC_PER_NODE?")));
+  const WorkerEnv worker{.term = {1}, .notify_socket = "s", .life_lock = "l"};
+  EXPECT_THAT(MisspeltVariables(ToEnvironment(worker)), IsEmpty());
+  for (const char* const variable : {"DDPRUN_MAX_RESTARTS",
+                                     "PET_MAX_RESTARTS",
+                                     "PET_N_PROC_PER_NODE",
+                                     "DDPRUN_GPUS",
+                                     "DDPRUN_TOKEN",
+                                     "DDPRUN_LAUNCH_PLACE",
+                                     "DDPRUN_WATCH",
+                                     "DDPRUN_PRELOAD_HOOK",
+                                     "DDPRUN_PYTHON_HOOK",
+                                     "DDPRUN_ENDPOINT",
+                                     "DDPRUN_OUTPUT",
+                                     "DDPRUN_MUNGE_SOCKET",
+                                     "DDPRUN_HOST_ROOT",
+                                     "DDPRUN_CHECK_CAUSE",
+                                     "DDPRUN_CHECK_VERDICT",
+                                     "DDPRUN_KEPT",
+                                     "DDPRUN_MINE",
+                                     "MAX_RESTART",
+                                     "PET_NAME",
+                                     "DDPRUN_"}) {
+    EXPECT_THAT(warned(variable), IsEmpty()) << variable;
   }
 }
 

@@ -3,13 +3,16 @@
 #include <openssl/crypto.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <iterator>
 #include <string>
 #include <variant>
 #include <vector>
 
 #include "agent/kept_launch.h"
+#include "agent/workers/worker_spec.h"
 #include "common/exit_code.h"
 #include "common/log.h"
 #include "common/overload.h"
@@ -58,10 +61,13 @@ std::string Lasting(const std::string& argv0) {
   }
 }
 
-void TakeOwnCommand(const std::string& argv0, const std::vector<std::string>& args,
-                    LaunchConfig& config) {
+void TakeSurroundings(const std::string& argv0, const std::vector<std::string>& args,
+                      LaunchConfig& config) {
   config.own_command = args;
   config.own_command.insert(config.own_command.begin(), Lasting(argv0));
+  if (config.context.index.value_or(0) == 0) {  // One of many says so.
+    std::ranges::move(MisspeltVariables(ProcessEnvironment()), std::back_inserter(config.warnings));
+  }
 }
 
 int Main(const std::string& argv0, const std::vector<std::string>& args) {
@@ -81,11 +87,11 @@ int Main(const std::string& argv0, const std::vector<std::string>& args) {
   return std::visit(Overload{
                         [&](LaunchConfig config) {
                           config.called_from = CalledFrom(Lasting(argv0));
-                          TakeOwnCommand(argv0, args, config);
+                          TakeSurroundings(argv0, args, config);
                           return Launch(config);
                         },
                         [&](CheckRequest request) {
-                          TakeOwnCommand(argv0, args, request.launch);
+                          TakeSurroundings(argv0, args, request.launch);
                           return Check(std::move(request), Launch);
                         },
                         [](const ServerConfig& config) { return Serve(config); },

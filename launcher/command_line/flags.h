@@ -33,6 +33,11 @@ std::vector<Setting> SettingsFromEnvironment(const CLI::App& app, const GetEnv& 
 // Those of these variables that are set, by both names.
 std::vector<std::string> VariablesOfFlags(const CLI::App& app, const GetEnv& get_env);
 
+// The variable of one of these flags that this one was probably meant to be: DDPRUN_MAX_RESTARTS
+// of DDPRUN_MAX_RESTART.
+std::optional<std::string> MeantVariable(const std::vector<std::string>& flags,
+                                         const std::string& variable);
+
 // Of `names` the one that is meant: at most a third of its letters, and three, are wrong. Two
 // neighbours that were exchanged are one wrong letter.
 std::optional<std::string> Nearest(const std::vector<std::string>& names, const std::string& name);
