@@ -18,6 +18,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <set>
 #include <string>
@@ -121,7 +122,10 @@ Result<void> HaveAgent(Guard& guard, const std::function<int(GuardLink)>& agent_
   const pid_t self = ::getpid();
   guard.agent = ::fork();
   if (guard.agent < 0) {
-    return SystemError("start", "the agent", errno);
+    const int error_number = errno;
+    return Error{ErrorKind::kSystem, std::string("cannot start the agent: ") +
+                                         std::strerror(error_number) +
+                                         LimitOfProcesses(error_number)};
   }
   if (guard.agent == 0) {
     guard.link.Reset();
@@ -376,7 +380,7 @@ int RunGuarded(const std::function<int(GuardLink)>& agent_main,
   const Result<void> started = HaveAgent(guard, agent_main, before);
   if (!started) {
     Say(LogLevel::kError, started.error().message);
-    return 1;
+    return kExitInternal;
   }
   ::setpgid(guard.agent, guard.agent);  // The agent does the same; either may be first.
   guard.signals = UniqueFd(::signalfd(-1, &signals, SFD_CLOEXEC | SFD_NONBLOCK));

@@ -221,6 +221,13 @@ std::vector<const char*> Pointers(const std::vector<std::string>& strings) {
 
 }  // namespace
 
+std::string LimitOfProcesses(int error_number) {
+  return error_number == EAGAIN   ? " (the limit of processes is reached: ulimit -u, the cgroup's "
+                                    "pids.max) [process-limit]"
+         : error_number == ENOMEM ? " (no memory for one more process) [process-limit]"
+                                  : "";
+}
+
 std::vector<unsigned long> MaskOf(const CpuSet& cpus) {
   constexpr int kBits = 8 * sizeof(unsigned long);
   std::vector<unsigned long> mask(cpus.empty() ? 0 : *cpus.rbegin() / kBits + 1);
@@ -322,13 +329,8 @@ Result<LaunchedWorker> LaunchWorker(const WorkerSpec& spec, const ChildStdio& st
     error.message += " (the file exists, but not the interpreter in its first line)";
   } else if (executing && ec.value() == EACCES) {
     error.message += " (is it executable: chmod +x?)";
-  } else if (ec.value() == EAGAIN) {
-    error = {ErrorKind::kUnavailable, error.message +
-                                          " (the limit of processes is reached: ulimit -u, the "
-                                          "cgroup's pids.max) [process-limit]"};
-  } else if (ec.value() == ENOMEM) {
-    error = {ErrorKind::kUnavailable,
-             error.message + " (no memory for one more process) [process-limit]"};
+  } else if (const std::string limit = LimitOfProcesses(ec.value()); !limit.empty()) {
+    error = {ErrorKind::kUnavailable, error.message + limit};
   } else if (!spec.directory.empty() && !executing) {
     error.message += " (directory '" + spec.directory.native() + "')";
   }

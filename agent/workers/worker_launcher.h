@@ -13,6 +13,7 @@
 #include <atomic>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +26,9 @@ namespace ddprun {
 // Limits as the user set them; the agent may raise its own. The first call remembers, so it is made
 // before anything changes them.
 const std::array<std::optional<rlimit>, RLIMIT_NLIMITS>& UserLimits();
+
+// What this answer of fork means to the user, in brackets after the system's words; else empty.
+std::string LimitOfProcesses(int error_number);
 
 // Descriptors that become 0, 1 and 2; each is that very number (inherited) or above 2.
 using ChildStdio = std::array<int, 3>;

@@ -2,14 +2,17 @@
 #include "agent/guard.h"
 
 #include <fcntl.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <fstream>
 
+#include "common/exit_code.h"
 #include "tests/support/marked.h"
 #include "tests/support/scratch_directory.h"
 
@@ -50,6 +53,26 @@ TEST_F(GuardTest, ADescriptorIsHeldUntilTheEnd) {
   ASSERT_EQ(::waitpid(guard, &status, 0), guard);
   EXPECT_EQ(WEXITSTATUS(status), 21);
   EXPECT_FALSE(taken());
+}
+
+// A scheduler starts a launch again after this code, not after one that a worker may have had.
+TEST_F(GuardTest, WithoutAProcessForTheAgentDdprunItselfHasFailed) {
+  ::testing::internal::CaptureStderr();
+  const pid_t guard = ::fork();
+  if (guard == 0) {
+    constexpr uid_t kNobody = 65534;  // Root has no such limit.
+    const rlimit none{};
+    const bool limited = (::geteuid() != 0 || ::setresuid(kNobody, kNobody, kNobody) == 0) &&
+                         ::setrlimit(RLIMIT_NPROC, &none) == 0;
+    ::_exit(limited ? RunGuarded([](GuardLink) { return 21; }) : 22);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(guard, &status, 0), guard);
+  EXPECT_EQ(WEXITSTATUS(status), kExitInternal);
+  EXPECT_THAT(
+      ::testing::internal::GetCapturedStderr(),
+      ::testing::HasSubstr("error: cannot start the agent: Resource temporarily unavailable "
+                           "(the limit of processes is reached: ulimit -u, "));
 }
 
 // The agent's last words, even if it dies right after it said so.
