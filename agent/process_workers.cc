@@ -468,9 +468,9 @@ std::vector<AnswerRecord> ProcessWorkers::TellToSave(const RequestSpec& spec) {
     records.push_back({UnixMilliseconds(), rank, placement_.generation.value,
                        told ? AnswerKind::kDone : AnswerKind::kNote,
                        told          ? SignalName(signal)
-                       : signal == 0 ? "has announced no signal, so it was not asked (SAVE_SIGNAL: "
-                                       "ddprun help writing-a-worker)"
-                                     : "is ending"});
+                       : signal == 0 ? "not asked: no SAVE_SIGNAL was announced (ddprun help "
+                                       "writing-a-worker)"
+                                     : "not asked: ending"});
   }
   return records;
 }

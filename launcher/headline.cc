@@ -222,7 +222,7 @@ RunHeadline HeadlineOf(const RunStatus& run) {
     return node.in_world && node.step_source == "collectives";
   });
   if (counted) {
-    return {"training: " + std::to_string(step) + " collectives"};
+    return {"training: " + std::to_string(step) + (step == 1 ? " collective" : " collectives")};
   }
   std::string text = "training: step " + std::to_string(step);
   if (run.steps >= step) {

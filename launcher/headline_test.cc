@@ -99,6 +99,8 @@ TEST(Headline, NamesThoseInACollectiveAndThoseThatDoNotCome) {
               HasSubstr("no step for 12.0 s (usual 100 ms): ranks 0, 3 wait in a collective; not"));
   run = RunOfCollectives(4, std::chrono::seconds(4));
   EXPECT_EQ(HeadlineOf(run).text, "training: 20 collectives");
+  run.nodes[0].step = 1;
+  EXPECT_EQ(HeadlineOf(run).text, "training: 1 collective");
   run = RunOfCollectives(4, std::chrono::seconds(12));
   run.nodes[0].rank_details.phases = {"start"};  // All work by themselves: no rule says how long.
   EXPECT_EQ(HeadlineOf(run).text, "training: 20 collectives");

@@ -161,7 +161,7 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
   const std::size_t inherited = ProcessEnvironment().size() - preparation.removed.size();
   const std::string nodes = std::to_string(config.spec.max_nodes);
   std::string text = "environment of every worker: " + std::to_string(inherited) +
-                     " variables of ddprun's own, and\n";
+                     " variables inherited from ddprun, and\n";
   text += Variable("RANK, LOCAL_RANK", "as above");
   text += Variable("WORLD_SIZE", config.standalone ? std::to_string(config.workers)
                                                    : "workers of all nodes, of which " +

@@ -275,7 +275,7 @@ class Orders(Asks):
         self.assertEqual((told["asked"], told["not_asked"]), ([0], []))
         asked = self.ask("save", expect=1)
         self.assertIn("asked to save (SIGUSR1): rank 0", asked.out())
-        self.assertIn("rank 1: has announced no signal, so it was not asked", asked.err())
+        self.assertIn("rank 1: not asked: no SAVE_SIGNAL was announced (ddprun help writing-a-worker)", asked.err())
         self.assertNotIn("saved 1", run.out())
 
     def test_stop_soon_ends_with_start_me_again(self):
