@@ -39,6 +39,11 @@ TEST(Describe, AFailureEndsWithThePythonExceptionThatIsKnown) {
   failure.details.message.clear();
   failure.last_lines = "KeyError: " + std::string(1'000, 'x');
   EXPECT_EQ(Describe(failure).size(), who.size() + 202);
+  failure.last_lines = "KeyError: " + std::string(150, 'x') + " a message-" + std::string(90, 'y');
+  EXPECT_EQ(Describe(failure), who + ": KeyError: " + std::string(150, 'x') + " a...");
+  failure.details.message = "MemoryError: ";
+  EXPECT_EQ(Describe(failure), who + ": MemoryError");
+  failure.details.message.clear();
   for (const char* const other : {"", "INFO: all done", "this is an Error: 3", "\n\n[x]\n"}) {
     failure.last_lines = other;
     EXPECT_EQ(Describe(failure), who) << other;

@@ -33,7 +33,14 @@ std::string_view WithoutRank(std::string_view line) {
     return line;
   }
   const std::string_view rank = line.substr(kBegin.size(), end - kBegin.size());
-  return rank.find_first_not_of("0123456789") == rank.npos ? line.substr(end + 3) : line;
+  return IsDigits(rank) ? line.substr(end + 3) : line;
+}
+
+std::string CutAtAWord(std::string_view line, std::size_t most) {
+  const std::string text = Shortened(std::string(line), most);
+  const std::size_t blank = text.rfind(' ');
+  const bool in_a_word = line.size() > most && blank != std::string::npos && blank > most / 2;
+  return in_a_word ? text.substr(0, blank) + "..." : text;
 }
 
 }  // namespace
@@ -64,7 +71,10 @@ std::string ExceptionOf(const WorkerFailure& failure) {
   const std::string_view type = line.substr(0, line.find(':'));
   const bool named =
       type.find(' ') == type.npos && (type.ends_with("Error") || type.ends_with("Exception"));
-  return named ? std::string(line.substr(0, kMostOfException)) : "";
+  // Python writes the colon without a message too.
+  return !named                                    ? ""
+         : Trimmed(line).size() <= type.size() + 1 ? std::string(type)
+                                                   : CutAtAWord(line, kMostOfException);
 }
 
 std::string CountOf(std::uint32_t count, const std::string& one) {
