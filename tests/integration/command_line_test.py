@@ -31,6 +31,12 @@ class DryRun(DdprunTest):
         self.assertTrue(found, f"no line {label} in\n{plan}")
         return found[1]
 
+    def test_a_misspelt_variable_is_named_and_inherited_ones_are_called_so(self):
+        run = self.run_ddprun("--dry-run", "true", environment={"DDPRUN_MAX_RESTART": "3"})
+        self.assertRegex(run.err(), "warning: ignoring the variable DDPRUN_MAX_RESTART; did you mean "
+                                    r"DDPRUN_MAX_RESTARTS\?\n$")
+        self.assertRegex(run.out(), r"(?m)^environment of every worker: \d+ variables inherited from ddprun, and$")
+
     def test_the_program_and_why(self):
         os.makedirs(self.path("venv", "bin"))
         python = self.path("venv", "bin", "python3")
