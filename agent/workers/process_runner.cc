@@ -167,6 +167,10 @@ void ProcessRunner::SignalAll(int signal, bool end_at_once) {
       }
     }
   }
+  if (!wakes && signal != SIGKILL) {
+    // USR1 asks the worker to save: a process of its DataLoader would die of it, or save too.
+    return;
+  }
   strays_.Signal(signal);
   std::set<pid_t> sessions = RunningWorkers();
   for (const auto& worker : workers_) {

@@ -11,7 +11,7 @@
 //   Empty    |                |                | nothing                    | nothing
 //   Starting | done: Running  | done: Empty    | given up: on_all_gone when | nothing
 //            |                |                | none is left; Empty        |
-//   Running  |                |                | to the workers             | to the workers
+//   Running  |                |                | to the workers' sessions   | to the workers
 //
 //   Running -> on_ended (each worker, in wait order) -> strays gone, output drained ->
 //   on_all_gone
@@ -80,8 +80,8 @@ class ProcessRunner {
   // Later calls `started`, or on_all_gone in its place. The last generation must be gone.
   void Spawn(PrepareWorkers prepare, std::function<void(Result<void>)> started);
 
-  // Signals every living worker's process group and session. TERM, INT, HUP and QUIT are followed
-  // by CONT, so that a stopped worker gets them. `end_at_once`: proto/stop_signal.h.
+  // Signals every living worker. TERM, INT, HUP and QUIT go to its whole session, followed by CONT,
+  // so that a stopped worker gets them. `end_at_once`: proto/stop_signal.h.
   void SignalAll(int signal, bool end_at_once = false);
 
   // This worker is running and will end by itself: SignalAll spares what it has started.

@@ -39,6 +39,30 @@ open(held).read()
 """
 
 
+# As a DataLoader's processes: one from before the worker had its handlers, and one that has them too.
+CHILDREN = """
+import os, signal
+worker = os.getpid()
+def fork():
+    child = os.fork()
+    while child == 0:
+        signal.pause()
+    return child
+def note(number, _):
+    print(signal.Signals(number).name, "worker" if os.getpid() == worker else "child", flush=True)
+def end(*_):
+    print(*(signal.Signals(os.WTERMSIG(os.waitpid(child, 0)[1])).name for child in children), flush=True)
+    os._exit(0)
+children = [fork()]
+signal.signal(signal.SIGUSR1, note)
+signal.signal(signal.SIGUSR2, note)
+children.append(fork())
+signal.signal(signal.SIGTERM, end)
+print("ready", flush=True)
+while True: signal.pause()
+"""
+
+
 class Signals(DdprunTest):
     def test_before_the_rendezvous_is_complete(self):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT):
@@ -101,6 +125,15 @@ class Signals(DdprunTest):
         os.kill(run.agent(), signal.SIGUSR2)
         self.assertIsNone(run.process.poll())
         self.terminate(run)
+
+    def test_usr1_and_usr2_reach_the_worker_and_none_of_its_children(self):
+        run = self.start(self.write("children.py", CHILDREN))
+        self.wait_for(lambda: "ready" in run.out(), run, what="a worker with children")
+        for name in ("SIGUSR1", "SIGUSR2"):
+            run.signal(signal.Signals[name])
+            self.wait_for(lambda name=name: f"{name} worker" in run.out(), run, what=name)
+        self.terminate(run)
+        self.assertEqual(run.out(), "ready\nSIGUSR1 worker\nSIGUSR2 worker\nSIGTERM SIGTERM\n", run.all())
 
 
 class Timers(DdprunTest):
