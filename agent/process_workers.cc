@@ -104,7 +104,7 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
       failure_evidence_(loop),
       live_stacks_(loop, "/proc/self/exe"),
       survivors_(
-          loop, [this] { return Running(); }, [this] { events_.active(); }) {}
+          loop, [this] { return runner_.Sessions(); }, [this] { events_.active(); }) {}
 
 ProcessWorkers::~ProcessWorkers() {
   EndGeneration();
@@ -338,9 +338,11 @@ void ProcessWorkers::OnLeft(const StraysOfWorker& left) {
     which += (i == 0 ? "" : ", ") + left.names[i];
   }
   which += count > kMostNames ? ", ..." : "";
-  if (left.lingers) {
+  if (left.lingers && options_->linger > Duration{0}) {
     Log(LogLevel::kInfo,
         "waiting up to " + FormatDuration(options_->linger) + " for " + which + " (--linger)");
+  } else if (left.lingers) {
+    Log(LogLevel::kInfo, "waiting for " + which + " (--shutdown-timeout)");
   } else if (kept_evidence_ || options_->linger > Duration{0}) {
     Log(LogLevel::kInfo, "ended " + which);
   } else {
@@ -411,15 +413,6 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
                                 "', which expired: process " + std::to_string(pid) +
                                 " was not started by a worker");
   }
-}
-
-std::set<pid_t> ProcessWorkers::Running() const {
-  std::set<pid_t> running;
-  for (std::uint32_t local = 0; local < pids_.size(); ++local) {
-    running.insert(runner_.PidOf(local));
-  }
-  running.erase(0);
-  return running;
 }
 
 // A worker that a tool holds gets no signal, so the taking of stacks is cancelled first.

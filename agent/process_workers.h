@@ -90,7 +90,6 @@ class ProcessWorkers final : public NodeWorkers {
   void OnLeft(const StraysOfWorker& left);
   void OnAllGone();
   void EndGeneration();
-  std::set<pid_t> Running() const;
   void OnTimerExpired(const TimerRequest& request);
   void TellOfStacks(const std::filesystem::path& file, std::function<void()> done);
   void KeepEvidenceOfFailure();

@@ -152,8 +152,8 @@ void ProcessRunner::Finish() {
 
 void ProcessRunner::SignalAll(int signal, bool end_at_once) {
   loop_.CheckOnLoop();
-  const bool wakes = signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
-  if (wakes && GiveUpStart()) {
+  const bool stops = signal == SIGTERM || signal == SIGINT || signal == SIGHUP || signal == SIGQUIT;
+  if (stops && GiveUpStart()) {
     return;
   }
   for (const auto& worker : workers_) {
@@ -162,24 +162,27 @@ void ProcessRunner::SignalAll(int signal, bool end_at_once) {
       if (!end_at_once || ::sigqueue(worker->pid, signal, sigval{.sival_int = kEndAtOnce}) != 0) {
         ::kill(worker->pid, signal);
       }
-      if (wakes) {
+      if (stops) {
         ::kill(worker->pid, SIGCONT);
       }
     }
   }
-  if (!wakes && signal != SIGKILL) {
+  if (!stops && signal != SIGKILL) {
     // USR1 asks the worker to save: a process of its DataLoader would die of it, or save too.
     return;
   }
   strays_.Signal(signal);
-  std::set<pid_t> sessions = RunningWorkers();
+  std::set<pid_t> sessions = stops ? Sessions() : RunningWorkers();
   for (const auto& worker : workers_) {
     if (worker->dying && signal != SIGKILL) {  // Its children may linger.
       sessions.erase(worker->pid);
     }
   }
   if (!sessions.empty()) {
-    SignalMembers(Within::kSession, sessions, {}, {signal, wakes ? SIGCONT : 0});
+    // Looked at before the signal: a handler may be gone as soon as it has begun.
+    const BeforeSignal ask = [this, signal](pid_t pid) { strays_.WillAsk(pid, signal); };
+    SignalMembers(Within::kSession, sessions, {}, {signal, stops ? SIGCONT : 0},
+                  stops ? ask : nullptr);
   }
 }
 
@@ -220,6 +223,12 @@ std::set<pid_t> ProcessRunner::RunningWorkers() const {
     }
   }
   return pids;
+}
+
+std::set<pid_t> ProcessRunner::Sessions() const {
+  std::set<pid_t> sessions = RunningWorkers();
+  sessions.merge(strays_.AskedSessions());
+  return sessions;
 }
 
 void ProcessRunner::LookForPreload() {

@@ -81,7 +81,8 @@ class ProcessRunner {
   void Spawn(PrepareWorkers prepare, std::function<void(Result<void>)> started);
 
   // Signals every living worker. TERM, INT, HUP and QUIT go to its whole session, followed by CONT,
-  // so that a stopped worker gets them. `end_at_once`: proto/stop_signal.h.
+  // so that what is stopped gets them; what catches them may outlive its worker until KillAll.
+  // `end_at_once`: proto/stop_signal.h.
   void SignalAll(int signal, bool end_at_once = false);
 
   // This worker is running and will end by itself: SignalAll spares what it has started.
@@ -109,6 +110,10 @@ class ProcessRunner {
 
   // WarmStart::Keep.
   pid_t KeepPreload() { return warm_ ? warm_->Keep() : 0; }
+
+  // Running workers, and ended ones that left processes which end on request (strays.h). No other
+  // process can get such a number: this one has not reaped all members of the session.
+  std::set<pid_t> Sessions() const;
 
   // 0: this worker is not running.
   pid_t PidOf(std::uint32_t local_rank) const;

@@ -87,6 +87,20 @@ std::string VariableOf(pid_t pid, std::string_view name) {
   return at == std::string::npos ? "" : environment.c_str() + at + begin.size();
 }
 
+std::optional<std::uint64_t> NumberInProcFile(pid_t pid, const char* name, const std::string& label,
+                                              int base) {
+  const std::string text = ReadProcFile(pid, name);
+  const std::size_t at = text.find(label);
+  return at == std::string::npos ? std::nullopt
+                                 : std::optional<std::uint64_t>(std::strtoull(
+                                       text.c_str() + at + label.size(), nullptr, base));
+}
+
+std::optional<bool> Catches(pid_t pid, int signal) {
+  const auto caught = NumberInProcFile(pid, "status", "\nSigCgt:", 16);
+  return caught ? std::optional((*caught >> (signal - 1) & 1) != 0) : std::nullopt;
+}
+
 std::vector<std::uint64_t> StatOf(const std::filesystem::path& task) {
   constexpr std::size_t kLastOfStat = 52;
   const Result<std::string> text = ReadFile(task / "stat", kMaxProcFile);

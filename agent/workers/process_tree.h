@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -24,6 +25,14 @@ std::string ReadProcFile(pid_t pid, const char* name);
 // A variable with which it was executed; "": it has none, is gone, or another user's. A forked
 // worker has none.
 std::string VariableOf(pid_t pid, std::string_view name);
+
+// The number after `label` in a file of /proc/<pid>; none: the process is gone, or the kernel does
+// not say.
+std::optional<std::uint64_t> NumberInProcFile(pid_t pid, const char* name, const std::string& label,
+                                              int base);
+
+// Whether it has a handler for this signal; none: it is gone.
+std::optional<bool> Catches(pid_t pid, int signal);
 
 // The numbers in a task's `stat` file (proc(5)), from the fourth field, the parent, to the exit
 // code. Fields that this kernel does not have are 0. Empty: the task is gone.

@@ -60,6 +60,7 @@ void Strays::Begin(std::map<pid_t, std::uint32_t> workers) {
     running_.insert(pid);
   }
   ended_.clear();
+  asked_.clear();
   noted_.clear();
   killed_ = failed_ = false;
   active_ = true;
@@ -79,10 +80,29 @@ void Strays::Ended(pid_t worker, bool succeeded) {
   LookSoon();
 }
 
+void Strays::WillAsk(pid_t pid, int signal) {
+  if (!killed_ && Catches(pid, signal) == true) {
+    asked_.insert(pid);
+  }
+}
+
+std::set<pid_t> Strays::AskedSessions() const {
+  std::set<pid_t> sessions;
+  if (!asked_.empty()) {
+    for (const pid_t pid : ChildrenOf(::getpid())) {
+      const pid_t session = ::getsid(pid);
+      if (asked_.contains(pid) && workers_.contains(session)) {
+        sessions.insert(session);
+      }
+    }
+  }
+  return sessions;
+}
+
 void Strays::Signal(int signal) {
   if (active_ && running_.empty() && !failed_) {
     for (const pid_t pid : ReapChildren({}, Reach::kWhatWorkersLeave)) {
-      if (!TidiesUp(pid)) {
+      if (!TidiesUp(pid) && !asked_.contains(pid)) {
         ::kill(pid, signal);
       }
     }
@@ -90,12 +110,17 @@ void Strays::Signal(int signal) {
 }
 
 void Strays::KillAll() {
-  killed_ = true;
   linger_until_ = loop_.Now();
   if (active_) {
-    SweepChildren(running_, Reach::kWhatWorkersLeave);
+    SweepChildren(running_, Reach::kWhatWorkersLeave, [this](pid_t pid) {
+      if (asked_.contains(pid)) {  // It has outlived its worker, and its time is over.
+        Note(pid, false);
+      }
+    });
     LookAgain();
   }
+  killed_ = true;
+  asked_.clear();
 }
 
 // Once for all that end in one iteration of the loop: each look reads the list of all children.
@@ -120,33 +145,39 @@ void Strays::Look() {
     return;
   }
   const BeforeSignal note = [this](pid_t pid) { Note(pid, false); };
+  std::set<pid_t> spared = running_;
+  spared.insert(asked_.begin(), asked_.end());
   if (!running_.empty() && !killed_) {
     ReapChildren(running_, Reach::kWhatWorkersLeave);
     if (linger_ > Duration{0} || ended_.empty() ||
-        SignalMembers(Within::kSession, ended_, running_, {SIGKILL}, note) == 0) {
+        SignalMembers(Within::kSession, ended_, spared, {SIGKILL}, note) == 0) {
       ended_.clear();
       return;
     }
-    Tell(false);
   } else if (running_.empty() && loop_.Now() < linger_until_ && Lingers()) {
     Tell(true);
-  } else if (running_.empty() && NothingIsLeft(Reach::kWhatWorkersLeave, note) && !IsTidiedSoon()) {
-    Tell(false);
-    active_ = false;
-    look_again_.Cancel();
-    events_.none_left();
-    return;
-  } else {
-    SweepChildren(running_, Reach::kWhatWorkersLeave, note);
-    Tell(false);
+  } else if (NothingIsLeft(Reach::kWhatWorkersLeave, note, spared) && running_.empty()) {
+    // What lives now is an asked process or below one: no dying shell is between it and us.
+    if (Lingers()) {
+      Tell(true);
+    } else if (NothingIsLeft(Reach::kWhatWorkersLeave, note) && !IsTidiedSoon()) {
+      Tell(false);
+      active_ = false;
+      look_again_.Cancel();
+      events_.none_left();
+      return;
+    }
   }
+  Tell(false);
   LookAgain();
 }
 
+// Whether processes live that may: those that were asked, and for a while all but what tidies up.
 bool Strays::Lingers() {
   bool any = false;
+  const bool all = loop_.Now() < linger_until_;
   for (const pid_t pid : ReapChildren({}, Reach::kWhatWorkersLeave)) {
-    if (!TidiesUp(pid)) {
+    if (asked_.contains(pid) || (all && !TidiesUp(pid))) {
       any = true;
       Note(pid, true);
     }

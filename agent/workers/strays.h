@@ -8,6 +8,9 @@
 //   other workers run     | SIGKILL; nothing with `linger`    | nothing
 //   all workers have ended| SIGKILL, once `linger` is over    | the same
 //   KillAll was called    | SIGKILL                           | SIGKILL
+//
+// A process that caught the signal to stop (WillAsk) may live until KillAll, as a worker may: it
+// may save, below a shell that is dead. One that ignores that signal would only hold up the end.
 #pragma once
 
 #include <sys/types.h>
@@ -52,8 +55,12 @@ class Strays {
   void Begin(std::map<pid_t, std::uint32_t> workers);
   // Its status was taken.
   void Ended(pid_t worker, bool succeeded);
+  // This member of a running worker's session gets a signal to stop next.
+  void WillAsk(pid_t pid, int signal);
+  // The ended workers in whose sessions live processes that were asked.
+  std::set<pid_t> AskedSessions() const;
   // Signals the processes that linger after workers that all succeeded; after a failure it sends
-  // nothing.
+  // nothing. Those that were asked are the caller's.
   void Signal(int signal);
   // The workers themselves are the caller's to kill.
   void KillAll();
@@ -81,6 +88,7 @@ class Strays {
   std::map<pid_t, std::uint32_t> workers_;
   std::set<pid_t> running_;                 // Of them.
   std::set<pid_t> ended_;                   // Those whose sessions may have members left.
+  std::set<pid_t> asked_;                   // Processes that caught a signal to stop.
   Time linger_until_;                       // Known once none is running.
   Time tidy_until_;                         // The same.
   std::set<std::pair<pid_t, bool>> noted_;  // With whether it was to linger.

@@ -12,6 +12,8 @@ LONGER = STOP_GRACE + 1
 # Waits for its child, whatever it hears meanwhile.
 SHELL = ("sh", "-c", 'trap : TERM; "$@" & wait $!; code=$?; [ $code -le 128 ] || { wait $!; code=$?; }; exit $code',
          "sh")
+# Ends of TERM at once, and leaves its child behind.
+PLAIN_SHELL = ("sh", "-c", '"$@"; exit $?', "sh")
 # Rank 0 fails once rank 1 has its handler; rank 1 does then what `save` says.
 PROGRAM = """
 import os, pathlib, signal, sys, threading, time
@@ -89,6 +91,8 @@ class LastSave(DdprunTest):
                 "has no handler by then": ("signal.signal(signal.SIGTERM, signal.SIG_IGN); write()",)}
         runs = {name: self.start_beside(name, *way) for name, way in ways.items()}
         runs["is a shell"] = self.start_beside("is a shell", "write()", wrapper=SHELL)
+        below = "is below a shell that has ended"
+        runs[below] = self.start_beside(below, "write()", wrapper=PLAIN_SHELL)
         runs["is started again"] = self.start_beside("is started again", "write()", "--max-restarts=1")
         for name, run in runs.items():
             with self.subTest(name):

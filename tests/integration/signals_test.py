@@ -1,8 +1,9 @@
-"""Signals where nothing is ordinary: before the rendezvous, timers that run out."""
+"""Signals where nothing is ordinary: before the rendezvous, below a wrapper, timers that run out."""
 
 import os
 import shutil
 import signal
+import sys
 
 from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, eventually, held_calls
 
@@ -38,6 +39,37 @@ if os.fork() == 0:
 open(held).read()
 """
 
+# Saves, when asked to end, until the test says so. Once it has said so, a later life has nothing to do.
+SAVES = """
+import os, signal, sys
+go, fails = sys.argv[1:]
+rank = os.environ["RANK"]
+def wait_for(path):
+    while not os.path.exists(path):
+        signal.sigtimedwait([], 0.01)
+def save(*_):
+    print("saving", rank, flush=True)
+    wait_for(go)
+    print("saved", rank, flush=True)
+    os._exit(0)
+if os.path.exists(go):
+    print("again", rank, flush=True)
+    os._exit(0)
+if rank == fails:
+    wait_for(go + ".ready")
+    os._exit(3)
+signal.signal(signal.SIGTERM, save)
+print("ready", rank, flush=True)
+open(go + ".ready", "w").close()
+while True: signal.pause()
+"""
+
+# They end of TERM at once, and with the code of what they have started.
+WRAPPERS = {
+    "a shell": ("sh", "-c", '"$@"; exit $?', "sh"),
+    "shells": ("sh", "-c", 'sh -c \'"$@"; exit $?\' sh "$@"; exit $?', "sh"),
+    "a Python": (sys.executable, "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"),
+}
 
 # As a DataLoader's processes: one from before the worker had its handlers, and one that has them too.
 CHILDREN = """
@@ -134,6 +166,77 @@ class Signals(DdprunTest):
             self.wait_for(lambda name=name: f"{name} worker" in run.out(), run, what=name)
         self.terminate(run)
         self.assertEqual(run.out(), "ready\nSIGUSR1 worker\nSIGUSR2 worker\nSIGTERM SIGTERM\n", run.all())
+
+
+class BelowAWrapper(DdprunTest):
+    def start_saving(self, wrapper, *flags, fails="none"):
+        for left in ("go", "go.ready"):
+            if os.path.exists(self.path(left)):
+                os.unlink(self.path(left))
+        return self.start(*flags, "--no-python", *wrapper, sys.executable, self.write("saves.py", SAVES), self.go, fails)
+
+    def lets_save(self, run, *ranks):
+        for rank in ranks:
+            self.wait_for_text(run, rf"waiting for 1 process that rank {rank} left behind: python\S* \(--shutdown-timeout\)")
+        open(self.go, "w").close()
+
+    def wait_until_ready(self, run, count):
+        self.wait_for(lambda: run.out().count("ready") == count, run, what="workers")
+
+    def saved_before_the_next_start(self, run):
+        self.assertRegex(run.out(), r"(?s)saving 0\n.*saved 0\n.*again 0\n", run.all())
+
+    def test_a_program_saves_when_ddprun_is_asked_to_end(self):
+        for name, wrapper in WRAPPERS.items():
+            with self.subTest(name):
+                run = self.start_saving(wrapper, "--nproc-per-node=2")
+                self.wait_until_ready(run, 2)
+                run.signal(signal.SIGTERM)
+                self.lets_save(run, 0, 1)
+                self.assertEqual(run.wait(), 143, run.all())
+                for rank in (0, 1):
+                    self.assertIn(f"saved {rank}\n", run.out(), run.all())
+                self.assertNotRegex(run.err(), "ended .*: python")
+
+    def test_a_program_saves_after_a_peer_has_failed(self):
+        for name, wrapper in WRAPPERS.items():
+            with self.subTest(name):
+                run = self.start_saving(wrapper, "--nproc-per-node=2", "--max-restarts=1", "--shutdown-timeout=60", fails="1")
+                self.lets_save(run, 0)
+                self.assertEqual(run.wait(), 0, run.all())
+                self.saved_before_the_next_start(run)
+
+    def test_a_program_saves_when_a_node_joins(self):
+        flags = ("--nnodes=1:2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={self.endpoint}")
+        first = self.start_saving(WRAPPERS["a shell"], *flags)
+        self.wait_until_ready(first, 1)
+        second = self.start(*first.process.args[1:])
+        self.lets_save(first, 0)
+        self.all_end([first, second])
+        self.saved_before_the_next_start(first)
+
+    def test_one_whose_time_is_over_is_ended_and_named(self):
+        run = self.start_saving(WRAPPERS["a shell"])
+        self.wait_until_ready(run, 1)
+        run.signal(signal.SIGTERM)
+        self.wait_for_text(run, "waiting for 1 process that rank 0 left behind")
+
+        def is_killed():  # A signal within 0.25 s is the same request.
+            run.signal(signal.SIGTERM)
+            return "got SIGTERM again" in run.err()
+        self.wait_for(is_killed, run)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.assertIn("ended 1 process that rank 0 left behind: python", run.err())
+        self.assertNotIn("saved", run.out())
+
+    # A shell's background job ignores INT: it does not save, and would hold up the end.
+    def test_one_that_ignores_the_signal_is_ended_at_once(self):
+        run = self.start("--shutdown-timeout=600", "--no-python", "sh", "-c",
+                         "(trap '' INT; echo ready; exec sleep 1000) & wait")
+        self.wait_until_ready(run, 1)
+        run.signal(signal.SIGINT)
+        self.assertEqual(run.wait(), 130, run.all())
+        self.assertIn("ended 1 process that rank 0 left behind: sleep\n", run.err())
 
 
 class Timers(DdprunTest):
