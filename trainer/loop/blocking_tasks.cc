@@ -65,7 +65,8 @@ Result<void> Wait(Training& training, BlockingTask&& task, bool together) {
     }
     if (busy && due.word) {
       Log(LogLevel::kWarning, task.what + ", " + std::to_string(wait.Lasted(now).count()) +
-                                  " s so far: waiting for the " + (task.on_disk ? "disk" : "CPU") +
+                                  (task.on_disk ? " s so far: waiting for the disk"
+                                                : " s so far: waiting for the CPU") +
                                   (task.waits_too.empty() ? "" : ", or " + task.waits_too) +
                                   (task.on_disk ? " [disk-wait]" : ""));
     }
