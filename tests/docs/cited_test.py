@@ -24,7 +24,6 @@ FOREIGN = {
     "pip, podman, apt, cmake, venv": ["allow-downgrades", "build-arg", "component", "dest", "find-links", "from", "install",
                                       "no-index", "system-site-packages", "target"],
     "kubectl": ["from-literal"],
-    "tensorboard": ["logdir"],
     "torchft_lighthouse, torchtitan": ["bind", "checkpoint", "config", "min-replicas", "training"],
     "the reader's own program, examples": ["data", "local-rank", "out"],
     "a beginning of several": ["nproc"],
