@@ -385,7 +385,8 @@ std::vector<std::string> MisspeltVariables(const std::map<std::string, std::stri
   std::vector<std::string> flags;
   std::ranges::transform(FlagTable(), std::back_inserter(flags), &FlagRow::name);
   std::vector<std::string> warnings;
-  for (const auto& [variable, value] : environment) {
+  for (const auto& entry : environment) {
+    const std::string& variable = entry.first;
     const auto meant = MeantVariable(flags, variable);
     const bool known = std::ranges::any_of(
         kOtherVariables, [&](const auto& other) { return other.second == variable; });
