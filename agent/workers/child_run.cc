@@ -51,7 +51,7 @@ void Kill(pid_t child, const ChildPlan& plan) {
   }
   ::kill(child, SIGKILL);
   if (plan.spares_trackers) {
-    SignalMembers(Within::kGroup, {child}, {}, {SIGKILL});
+    SignalMembers(Within::kGroup, {child}, DescendantsOf(::getpid(), {}), {SIGKILL});
   }
 }
 

@@ -156,6 +156,8 @@ void ProcessRunner::SignalAll(int signal, bool end_at_once) {
   if (stops && GiveUpStart()) {
     return;
   }
+  // Before a worker gets the signal: a process below one that dies changes its place in the tree.
+  const std::vector<pid_t> descendants = DescendantsOf(::getpid(), {});
   for (const auto& worker : workers_) {
     if (worker->running) {
       // Once: a shell that waits again after the first signal would not wait after a second.
@@ -181,7 +183,7 @@ void ProcessRunner::SignalAll(int signal, bool end_at_once) {
   if (!sessions.empty()) {
     // Looked at before the signal: a handler may be gone as soon as it has begun.
     const BeforeSignal ask = [this, signal](pid_t pid) { strays_.WillAsk(pid, signal); };
-    SignalMembers(Within::kSession, sessions, {}, {signal, stops ? SIGCONT : 0},
+    SignalMembers(Within::kSession, sessions, descendants, {signal, stops ? SIGCONT : 0},
                   stops ? ask : nullptr);
   }
 }

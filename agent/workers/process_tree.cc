@@ -181,10 +181,10 @@ bool TidiesUp(pid_t pid) {
 }
 
 std::size_t SignalMembers(Within within, const std::set<pid_t>& leaders,
-                          const std::set<pid_t>& skipped, const std::vector<int>& signals,
+                          const std::vector<pid_t>& descendants, const std::vector<int>& signals,
                           const BeforeSignal& before) {
   std::size_t count = 0;
-  for (const pid_t pid : DescendantsOf(::getpid(), skipped)) {
+  for (const pid_t pid : descendants) {
     count += SignalMember(pid, within, leaders, signals, before) ? 1 : 0;
   }
   return count;

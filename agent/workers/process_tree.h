@@ -67,11 +67,11 @@ using BeforeSignal = std::function<void(pid_t)>;
 
 enum class Within { kSession, kGroup };
 
-// Sends `signals`, in order, to every descendant of this process in one of these sessions or groups
-// but their leaders and what tidies up. Descendants of `skipped` are not looked at. How many there
-// were: one that was just being forked, or for SIGKILL is in execve, is met by the next call.
+// Sends `signals`, in order, to those of `descendants` in one of these sessions or groups, but
+// their leaders and what tidies up. How many there were: one that was just being forked, or for
+// SIGKILL is in execve, is met by the next call.
 std::size_t SignalMembers(Within within, const std::set<pid_t>& leaders,
-                          const std::set<pid_t>& skipped, const std::vector<int>& signals,
+                          const std::vector<pid_t>& descendants, const std::vector<int>& signals,
                           const BeforeSignal& before = nullptr);
 
 // Which children are meant. A worker begins a session of its own, and no process can join another

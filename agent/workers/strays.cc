@@ -150,7 +150,8 @@ void Strays::Look() {
   if (!running_.empty() && !killed_) {
     ReapChildren(running_, Reach::kWhatWorkersLeave);
     if (linger_ > Duration{0} || ended_.empty() ||
-        SignalMembers(Within::kSession, ended_, spared, {SIGKILL}, note) == 0) {
+        SignalMembers(Within::kSession, ended_, DescendantsOf(::getpid(), spared), {SIGKILL},
+                      note) == 0) {
       ended_.clear();
       return;
     }
