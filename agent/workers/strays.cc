@@ -158,7 +158,7 @@ void Strays::Look() {
   } else if (running_.empty() && loop_.Now() < linger_until_ && Lingers()) {
     Tell(true);
   } else if (NothingIsLeft(Reach::kWhatWorkersLeave, note, spared) && running_.empty()) {
-    // What lives now is an asked process or below one: no dying shell is between it and us.
+    // Each process that lives now was asked, or is below one: no dying shell lies between.
     if (Lingers()) {
       Tell(true);
     } else if (NothingIsLeft(Reach::kWhatWorkersLeave, note) && !IsTidiedSoon()) {

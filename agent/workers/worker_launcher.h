@@ -27,7 +27,7 @@ namespace ddprun {
 // before anything changes them.
 const std::array<std::optional<rlimit>, RLIMIT_NLIMITS>& UserLimits();
 
-// What this answer of fork means to the user, in brackets after the system's words; else empty.
+// The cause of this answer of fork, in brackets after the system's words; empty: another answer.
 std::string LimitOfProcesses(int error_number);
 
 // Descriptors that become 0, 1 and 2; each is that very number (inherited) or above 2.
