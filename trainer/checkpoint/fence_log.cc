@@ -182,7 +182,7 @@ Result<FenceRecord> FenceLog::Claim(const Writer& writer, const Liveness& livene
     }
     if (tail.newest && tail.newest->writer == writer && tail.newest->kind != RecordKind::kClose) {
       liveness.hold();
-      return *tail.newest;
+      return CheckMine(writer);  // Newer records that are damaged may be of another world.
     }
     RETURN_IF_ERROR(CheckClaim(writer, tail, liveness));
     liveness.hold();

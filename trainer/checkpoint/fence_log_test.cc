@@ -221,6 +221,8 @@ TEST_F(FenceLogTest, ADamagedRecordIsSkippedByAClaimAndNamed) {
   ASSERT_TRUE(fence_.Commit(World("a", 1), {kSecond, kFirst}));
   files_.Flip("/ckpt/fence-3", 20);
   EXPECT_EQ(fence_.CheckMine(World("a", 1)).error().kind, ErrorKind::kInvalid);
+  EXPECT_TRUE(Fails(Claim(World("a", 1)), ErrorKind::kInvalid, "fence-3"));  // It could not save.
+  warnings_.clear();
   const Result<FenceRecord> claim = Claim(World("a", 2));
   ASSERT_TRUE(claim);
   EXPECT_EQ(claim->number, 4u);
