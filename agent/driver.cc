@@ -5,7 +5,6 @@
 #include <optional>
 #include <utility>
 
-#include "agent/core/describe.h"
 #include "agent/core/evidence.h"
 #include "common/log.h"
 #include "common/overload.h"
@@ -77,7 +76,13 @@ void AgentDriver::ShowLiveLine() {
   const Wait* const wait =
       state_.phase == AgentPhase::kIdle && state_.echo ? std::get_if<Wait>(&*state_.echo) : nullptr;
   const std::string why = wait == nullptr ? start_waits_for_ : Describe(wait->reason);
-  SetLiveLine(why.empty() ? "" : "ddprun | " + why + TimeLeft(state_, loop_.Now()));
+  const Time now = loop_.Now();
+  const bool ends = state_.job_end && state_.job_end->ends > now;
+  SetLiveLine(
+      why.empty()
+          ? ""
+          : "ddprun | " + why +
+                (ends ? "; the job ends in " + FormatDuration(state_.job_end->ends - now) : ""));
 }
 
 void AgentDriver::CarryOut(const AgentEffect& effect) {

@@ -1,7 +1,5 @@
 #include "agent/core/fencing.h"
 
-#include "agent/core/describe.h"
-
 namespace ddprun {
 
 std::optional<Time> FenceTime(const AgentState& state, const AgentConfig& config) {

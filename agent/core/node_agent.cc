@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "agent/core/describe.h"
 #include "agent/core/fencing.h"
 #include "agent/core/fitness.h"
 #include "agent/core/health.h"

@@ -3,7 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include "agent/core/describe.h"
 #include "agent/core/scenario_testing.h"
 
 namespace ddprun {
@@ -316,14 +315,6 @@ TEST_F(Agent, AFullReportStillTakesAnEarlierFailure) {
   Feed(WorkerEnded{{1}, 19, 119, Killed{kTerm}, false, "", {}, At(2s)}, 6s);
   EXPECT_EQ(state.failures.size(), kMaxFailures);
   EXPECT_EQ(state.failures[0].local_rank, 19u);
-}
-
-TEST_F(Agent, DescribesItselfInOneLine) {
-  EXPECT_EQ(Describe(state), "idle, floor 0");
-  TellRun(3, 1s);
-  EXPECT_EQ(Describe(state).substr(0, 55),
-            "running generation 3, floor 0, 2 workers alive, ordered");
-  EXPECT_EQ(Describe(AgentEffect(Exit{3, {}, "why"})), "exit 3: why");
 }
 
 // The pause was for another server, the one that did not answer.

@@ -7,7 +7,6 @@
 #include <span>
 #include <string_view>
 
-#include "agent/core/describe.h"
 #include "launcher/headline.h"
 #include "rendezvous/stragglers.h"
 
@@ -68,7 +67,7 @@ class Series {
     }
   }
   // Adds a series for each word: 1 for the current one, 0 for the others.
-  void AddState(std::initializer_list<std::string_view> words, std::string_view is) {
+  void AddState(std::span<const std::string_view> words, std::string_view is) {
     for (const std::string_view word : words) {
       Add({{"state", std::string(word)}}, word == is);
     }
@@ -108,6 +107,11 @@ std::uint64_t FurthestOf(const NodeView& view) {
   return step;
 }
 
+// In the order of AgentPhase.
+constexpr std::array<std::string_view, 4> kAgentPhases{"idle", "running", "stopping", "done"};
+constexpr std::array<std::string_view, 6> kRunPhases{"recovering", "gathering", "running",
+                                                     "draining",   "succeeded", "failed"};
+
 constexpr Metric kOfNode[] = {
     {"ddprun_build_info", "gauge", "version", "Always 1; the label is ddprun's version.",
      [](const NodeView&, Series& out) {
@@ -120,7 +124,7 @@ constexpr Metric kOfNode[] = {
      }},
     {"ddprun_agent_state", "gauge", "state", "1 for this agent's state, 0 for the others.",
      [](const NodeView& view, Series& out) {
-       out.AddState({"idle", "running", "stopping", "done"}, Describe(view.phase));
+       out.AddState(kAgentPhases, kAgentPhases[static_cast<std::size_t>(view.phase)]);
      }},
     {"ddprun_ready", "gauge", "", "1: workers run here, or this node is a spare; as /readyz says.",
      [](const NodeView& view, Series& out) { out.Add(ReadinessOf(view).ready); }},
@@ -234,10 +238,7 @@ std::vector<CauseTotal> TotalsOf(const RunStatus& run) {
 
 constexpr Metric kOfRun[] = {
     {"ddprun_run_state", "gauge", "state", "1 for the run's state, 0 for the others.",
-     [](const NodeView& view, Series& out) {
-       out.AddState({"recovering", "gathering", "running", "draining", "succeeded", "failed"},
-                    view.run->phase);
-     }},
+     [](const NodeView& view, Series& out) { out.AddState(kRunPhases, view.run->phase); }},
     {"ddprun_run_state_seconds", "gauge", "", "Seconds that the run has been in this state.",
      [](const NodeView& view, Series& out) { out.Add(Seconds(view.run->phase_since)); }},
     {"ddprun_wait_seconds", "gauge", "",

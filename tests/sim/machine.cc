@@ -2,7 +2,8 @@
 
 #include <utility>
 
-#include "agent/core/describe.h"
+#include "common/exit_status.h"
+#include "common/overload.h"
 #include "tests/sim/candidate.h"
 #include "tests/sim/channel.h"
 #include "tests/sim/simulation.h"
@@ -14,6 +15,36 @@ constexpr Duration kStartLasts{1'000};
 constexpr Duration kReleaseLimit{2'000};
 constexpr Duration kReleaseTriesAgain{20};
 constexpr std::uint64_t kAgentPace = 150;  // Wake-ups per simulated second.
+
+// "send report 3 (hosts nothing, floor 2)", "spawn generation 1 from rank 0 of 2".
+std::string InWords(const AgentEffect& effect) {
+  return std::visit(
+      Overload{
+          [](const SendReport& send) {
+            const NodeReport& r = send.report;
+            const char* hosting = r.hosting == Hosting::kNothing   ? "hosts nothing"
+                                  : r.hosting == Hosting::kWorkers ? "hosts workers"
+                                                                   : "is stopping";
+            const char* fitness = !r.unfit.empty() ? ", unfit" : r.checking ? ", checking" : "";
+            return Words("send report ", r.sequence, " (", hosting, ", floor ", r.floor, ", ",
+                         r.failures.size(), " failures", fitness, ")");
+          },
+          [](const Spawn& spawn) {
+            const Placement& p = spawn.placement;
+            return Words("spawn generation ", p.generation, " from rank ", p.first_rank, " of ",
+                         p.world_size);
+          },
+          [](const SignalWorkers& s) { return "signal workers: " + SignalName(s.signal); },
+          [](const KillWorkers&) { return std::string("kill workers"); },
+          [](const CheckNode&) { return std::string("check the node"); },
+          [](const TakeStacks&) { return std::string("take the workers' stacks"); },
+          [](const Exit& exit) {
+            return Words("exit ", exit.code, ": ", exit.finish ? exit.finish->text : exit.text);
+          },
+          [](const Say& say) { return "say: " + say.text; },
+      },
+      effect);
+}
 
 std::string WithoutNumber(const std::string& text) {
   const std::size_t from = text.find('(');
@@ -258,7 +289,7 @@ void Machine::AfterStep(const AgentEvent& event, const std::vector<AgentEffect>&
     return;
   }
   for (const AgentEffect& effect : effects) {
-    const std::string text = Describe(effect);
+    const std::string text = InWords(effect);
     const bool report = std::holds_alternative<SendReport>(effect);
     if (!report || WithoutNumber(text) != std::exchange(said_, WithoutNumber(text))) {
       Tell(text);
