@@ -3,7 +3,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "rendezvous/core/status.h"
 #include "rendezvous/core/testing/scenario.h"
 
 namespace ddprun {
@@ -66,21 +65,6 @@ TEST(Describe, AWaitAlwaysSaysWhyAndHowLong) {
        {WaitFor::kPeers, WaitFor::kSpare, WaitFor::kEarlierSelf, WaitFor::kRecovery}) {
     EXPECT_FALSE(Describe(WaitReason{.what = what}).empty());
   }
-}
-
-TEST(Describe, AStateIsOneLineForTheRunAndOnePerNode) {
-  Scenario scenario;
-  Node a(scenario, "n0", {.min_nodes = 2, .max_nodes = 2});
-  Node b(scenario, "n1", {.min_nodes = 2, .max_nodes = 2});
-  a.Says(At(0s));
-  b.Says(At(0s));
-  a.Hosts(At(0s));
-  const std::vector<std::string> lines = Describe(scenario.state, scenario.config, At(4s));
-  ASSERT_EQ(lines.size(), 3u);
-  EXPECT_EQ(lines[0],
-            "run 'run': running for 4.0 s, restarts used 0 of 0, "
-            "generation 1: 2 nodes, 2 workers: n0 n1");
-  EXPECT_EQ(lines[1].substr(0, 54), "node n0: hosts generation 1, ordered to run generation");
 }
 
 }  // namespace

@@ -234,17 +234,6 @@ TEST_F(Recovering, ALostNodeLeavesItsPlace) {
   EXPECT_EQ(scenario.state.phase, Phase::kRecovering);
 }
 
-TEST_F(Recovering, AServerThatFollowsAnotherOneSaysWhatItLooksFor) {
-  Restart();
-  scenario.state = Succeed(At(5s));
-  b.Says(At(5s));
-  EXPECT_NE(
-      Describe(scenario.state, scenario.config, At(5s)).front().find("2 nodes of generation 1"),
-      std::string::npos);
-  a.Says(At(5s));
-  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
-}
-
 TEST_F(Recovering, AnOutcomeInTheClaimIsReportedAlike) {
   scenario.config.claims = true;
   a.Ends(Outcome::kSucceeded, {}, At(4s));

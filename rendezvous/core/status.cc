@@ -168,20 +168,6 @@ void AddJob(const NodeReport& report, RunStatus& status) {
   }
 }
 
-std::string Hosts(const NodeReport& report) {
-  switch (report.hosting) {
-    case Hosting::kNothing:
-      return "hosts nothing";
-    case Hosting::kWorkers:
-      return "hosts generation " +
-             std::to_string(report.placement ? report.placement->generation.value : 0);
-    case Hosting::kStopping:
-      return "is stopping generation " +
-             std::to_string(report.placement ? report.placement->generation.value : 0);
-  }
-  return "";
-}
-
 }  // namespace
 
 RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& config, Time now) {
@@ -226,42 +212,6 @@ RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& confi
     status.nodes.resize(kMaxListedNodes);
   }
   return status;
-}
-
-std::vector<std::string> Describe(const CoordinatorState& state, const CoordinatorConfig& config,
-                                  Time now) {
-  std::vector<std::string> lines;
-  std::string head = "run '" + state.run_id + "': " + Describe(state.phase) + " for " +
-                     FormatDuration(now - state.since) + ", restarts used " +
-                     (state.spec ? RestartsInWords(state.budget, *state.spec, now) : "0");
-  if (state.spec && state.spec->restart_window > Duration{0}) {
-    head += ", " + std::to_string(state.budget.used) + " in all";
-  }
-  if (state.world) {
-    head += ", " + Describe(*state.world);
-  }
-  if (state.phase == Phase::kRecovering && state.recovery.newest) {
-    const Placement& newest = *state.recovery.newest;
-    head += ", looking for the " + CountOf(newest.group_size, "node") + " of generation " +
-            std::to_string(newest.generation.value);
-  }
-  if (state.outcome) {
-    head += "; " + state.outcome->text;
-  }
-  lines.push_back(head);
-  for (const auto& [key, node] : state.nodes) {
-    std::string line = "node " + key.node + ": ";
-    line += node.lost ? "lost" : node.refused ? "refused: " + *node.refused : Hosts(node.report);
-    if (!node.lost && !node.refused) {
-      line += node.report.unfit.empty()  ? ""
-              : CannotStart(node.report) ? ", cannot start its workers"
-                                         : ", refused by its node check";
-      line +=
-          ", ordered to " + Describe(DirectiveFor(state, config, key.node, key.incarnation, now));
-    }
-    lines.push_back(line);
-  }
-  return lines;
 }
 
 }  // namespace ddprun

@@ -172,8 +172,4 @@ static_assert(IsWhole<RunStatus>(kRunStatusFields, 6));  // The lists, and what 
 
 RunStatus StatusOf(const CoordinatorState& state, const CoordinatorConfig& config, Time now);
 
-// The whole state, for people: one line on the run, one per node.
-std::vector<std::string> Describe(const CoordinatorState& state, const CoordinatorConfig& config,
-                                  Time now);
-
 }  // namespace ddprun

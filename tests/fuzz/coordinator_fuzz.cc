@@ -160,7 +160,7 @@ void PlayLiars(FuzzInput input) {
       }
     }
     CHECK(NextWake(run.state, run.config) || IsOver(run.state) || run.state.nodes.empty());
-    CHECK(!Describe(run.state, run.config, now).empty());
+    CHECK(!StatusOf(run.state, run.config, now).phase.empty());
   }
 }
 

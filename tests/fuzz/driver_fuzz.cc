@@ -81,11 +81,8 @@ struct Member {
 
 std::string Words(const Server& server) {
   std::string text;
-  for (const std::string& line :
-       Describe(*server.driver.StateOf(kRun), server.driver.config(), server.loop.Now())) {
-    text += line + "\n";
-  }
   for (const RunStatus& status : *server.handlers.status(kRun)) {
+    text += status.phase + ": " + status.waits_for + "\n";
     for (const RunEvent& event : status.events) {
       text += event.text + "\n";
     }

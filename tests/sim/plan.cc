@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "rendezvous/messages/describe.h"
+#include "rendezvous/core/status.h"
 #include "tests/sim/faults.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/setups.h"
@@ -294,9 +294,10 @@ class Plan {
     for (const auto& machine : machines_) {
       const Server& server = machine->server();
       if (server.up()) {
-        const Time now = machine->loop().Now();
-        for (const std::string& line : Describe(server.state(), server.config(), now)) {
-          text += "\n    " + line;
+        const RunStatus status = StatusOf(server.state(), server.config(), machine->loop().Now());
+        text += "\n    " + status.phase + ": " + status.waits_for;
+        for (const NodeStatus& node : status.nodes) {
+          text += "\n    node " + node.node + ": " + node.state;
         }
       }
     }
