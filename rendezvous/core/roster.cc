@@ -264,20 +264,4 @@ std::size_t BytesOf(const NodeKey& key, const NodeState& node) {
   return bytes + (node.refused ? HeapOf(*node.refused) : 0);
 }
 
-NodeIndex IndexAfresh(const Roster& roster, const CoordinatorConfig& config) {
-  NodeIndex index;
-  for (const auto& [key, node] : roster.nodes) {
-    Enter(index, key, Filed{}, FactsOf(roster, config, key, node));
-  }
-  return index;
-}
-
-RollCall RollCallAfresh(const Roster& roster) {
-  RollCall roll;
-  for (std::size_t rank = 0; rank < roster.world->members.size(); ++rank) {
-    CallRoll(roster, rank, roll);
-  }
-  return roll;
-}
-
 }  // namespace ddprun

@@ -171,8 +171,4 @@ std::size_t BytesOf(const NodeKey& key, const NodeState& node);
 // Lost long ago, or gone with the run's end: no entry of it stays.
 void Forget(Roster& roster, const NodeKey& key);
 
-// The index, and the roll call of the world, as they must be: by a walk over all nodes.
-NodeIndex IndexAfresh(const Roster& roster, const CoordinatorConfig& config);
-RollCall RollCallAfresh(const Roster& roster);
-
 }  // namespace ddprun

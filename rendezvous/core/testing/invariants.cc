@@ -37,6 +37,19 @@ std::optional<std::string> BrokenWorld(const CoordinatorState& state, const Worl
                                          : std::nullopt;
 }
 
+// The index, and the roll call of the world, as they must be.
+Roster FiledAfresh(Roster roster, const CoordinatorConfig& config) {
+  roster.index = {};
+  for (auto& [key, node] : roster.nodes) {
+    node.filed = {};
+  }
+  if (roster.world) {
+    roster.world->roll = {};
+  }
+  RefileAll(roster, config);
+  return roster;
+}
+
 bool BytesAreCounted(const CoordinatorState& state) {
   std::size_t places = 0;
   for (const auto& [rank, place] : state.recovery.places) {
@@ -62,10 +75,11 @@ std::optional<std::string> BrokenInvariant(const CoordinatorState& state,
       return "more restarts were used than allowed";
     }
   }
-  if (state.index != IndexAfresh(state, config)) {
+  const Roster afresh = FiledAfresh(state, config);
+  if (state.index != afresh.index) {
     return "the index disagrees with the nodes";
   }
-  if (state.world && state.world->roll != RollCallAfresh(state)) {
+  if (state.world && state.world->roll != afresh.world->roll) {
     return "the roll call disagrees with the world's members";
   }
   if (!BytesAreCounted(state)) {
