@@ -32,8 +32,6 @@ std::string Describe(const WorkerFailure& failure);
 // "waiting for 1 more node (3 of 4 are here; missing n03); giving up in 9 min 58 s"
 std::string Describe(const WaitReason& reason);
 
-std::string Describe(const Directive& directive);
-
 std::string Describe(StopCause cause);
 // The same as one word, for programs that count: "node_lost".
 std::string WordOf(StopCause cause);

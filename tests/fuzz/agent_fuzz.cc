@@ -13,8 +13,8 @@
 #include "agent/core/node_agent.h"
 #include "common/check.h"
 #include "common/overload.h"
-#include "rendezvous/messages/describe.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/support/describe_directive.h"
 
 namespace {
 

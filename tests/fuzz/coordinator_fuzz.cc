@@ -13,7 +13,6 @@
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/status.h"
 #include "rendezvous/core/testing/invariants.h"
-#include "rendezvous/messages/describe.h"
 #include "tests/fuzz/generated_reports.h"
 
 namespace {

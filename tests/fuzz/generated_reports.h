@@ -11,8 +11,8 @@
 
 #include "common/check.h"
 #include "rendezvous/core/coordinator.h"
-#include "rendezvous/messages/describe.h"
 #include "tests/fuzz/fuzz_input.h"
+#include "tests/support/describe_directive.h"
 
 namespace ddprun {
 

@@ -5,10 +5,10 @@
 
 #include "rendezvous/core/failover/serving.h"
 #include "rendezvous/core/recovery.h"
-#include "rendezvous/messages/describe.h"
 #include "tests/sim/claims.h"
 #include "tests/sim/machine.h"
 #include "tests/sim/simulation.h"
+#include "tests/support/describe_directive.h"
 
 namespace ddprun::sim {
 namespace {
