@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <iterator>
 #include <utility>
 #include <vector>
 
@@ -20,9 +19,6 @@ namespace {
 // How often connections without an accepted call are looked at, and how many at a time.
 constexpr Duration kLook{10};
 constexpr std::size_t kMostAtOnce = 256;
-// The same for connections without a duplicate, whose end the kernel may not have reported.
-constexpr Duration kAskAgain{1'000};
-constexpr std::size_t kMostAskedAtOnce = 1'024;
 
 // Empty: it has gone, or has no port.
 std::string NameOfPeer(int fd) {
@@ -53,8 +49,7 @@ ConnectionWatch::ConnectionWatch(AsioLoop& loop, Told closed, Ended ended, std::
       most_(most),
       patience_(patience),
       epoll_(loop.io()),
-      look_(loop),
-      ask_(loop) {}
+      look_(loop) {}
 
 bool ConnectionWatch::Begin() {
   const int fd = ::epoll_create1(EPOLL_CLOEXEC);
@@ -76,13 +71,13 @@ std::string ConnectionWatch::Watch(int fd) {
     return "";
   }
   epoll_event event{};
-  event.events = EPOLLRDHUP | EPOLLONESHOT;  // Once: without the copy it cannot be removed.
+  event.events = EPOLLRDHUP;
   event.data.u64 = next_;
   if (::epoll_ctl(epoll_.native_handle(), EPOLL_CTL_ADD, copy.get(), &event) != 0) {
     return "";
   }
   const Number number = next_++;
-  watched_[number] = {std::move(copy), fd, peer};
+  watched_[number] = {std::move(copy), peer};
   number_of_[peer] = number;
   unauthenticated_.Add(number, AddressIn(peer), loop_.Now());
   if (unauthenticated_.size() == 1) {
@@ -112,50 +107,8 @@ void ConnectionWatch::EndUnauthenticated(Number number, const std::string& why) 
 
 void ConnectionWatch::MarkAuthenticated(const std::string& peer) {
   const auto found = number_of_.find(peer);
-  if (found == number_of_.end() || !unauthenticated_.Remove(found->second)) {
-    return;
-  }
-  doubled_.insert(found->second);
-  if (!LeavesHalf(watched_.at(found->second).copy.get())) {
-    LetOneCopyGo();
-    LetOneCopyGo();  // Two, so that all are closed when the other half is used up too.
-  }
-}
-
-// The epoll registration belongs to the connection: it stays, and reports its end, until the reader
-// closes its own descriptor. If the reader is faster nothing is reported, so AskTheKernel checks.
-void ConnectionWatch::LetOneCopyGo() {
-  if (doubled_.empty()) {
-    return;
-  }
-  const Number number = *doubled_.begin();
-  doubled_.erase(number);
-  watched_.at(number).copy.Reset();
-  single_.insert(number);
-  if (single_.size() == 1) {
-    ask_.ArmAt(loop_.Now() + kAskAgain, [this] { AskTheKernel(); });
-  }
-}
-
-// Compares the peer of the reader's descriptor number, which may belong to another connection by
-// now.
-void ConnectionWatch::AskTheKernel() {
-  std::vector<Number> ended;
-  auto next = single_.upper_bound(asked_about_);
-  for (std::size_t left = std::min(kMostAskedAtOnce, single_.size()); left > 0; --left) {
-    next = next == single_.end() ? single_.begin() : next;
-    asked_about_ = *next;
-    const Watched& watched = watched_.at(*next);
-    if (NameOfPeer(watched.reader) != watched.peer) {
-      ended.push_back(*next);
-    }
-    ++next;
-  }
-  if (!single_.empty()) {
-    ask_.ArmAt(loop_.Now() + kAskAgain, [this] { AskTheKernel(); });
-  }
-  for (const Number number : ended) {
-    OnEnd(number);
+  if (found != number_of_.end()) {
+    unauthenticated_.Remove(found->second);
   }
 }
 
@@ -216,8 +169,6 @@ void ConnectionWatch::OnEnd(Number number) {
     number_of_.erase(own);
   }
   unauthenticated_.Remove(number);
-  doubled_.erase(number);
-  single_.erase(number);
   watched_.erase(found);
   closed_(peer);
 }

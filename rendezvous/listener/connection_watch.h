@@ -1,10 +1,8 @@
 // Reports when the other end of a connection has closed it, while other code reads from it.
 //
 // Keeps a duplicate of each descriptor that it watches, and closes it when either side closes the
-// connection; the reader must shut the connection down when it closes it, as gRPC does. If more
-// than half of all descriptors are in use, accepted connections have no duplicate. If the reader
-// then closes one first, its end is noticed only a second later, or one second for each thousand of
-// them. Reads no byte, and is woken by none.
+// connection; the reader must shut the connection down when it closes it, as gRPC does. Reads no
+// byte, and is woken by none.
 //
 // Before its first call is accepted (MarkAuthenticated), a connection may receive
 // kMaxUnauthenticatedBytes; beyond that it is ended within milliseconds. A reader is not trusted
@@ -18,7 +16,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <set>
 #include <string>
 
 #include "common/asio_loop.h"
@@ -59,8 +56,7 @@ class ConnectionWatch {
   using Epoll = boost::asio::posix::stream_descriptor;
   using Number = UnauthenticatedConnections::Number;
   struct Watched {
-    UniqueFd copy;    // The duplicate; none: it was closed.
-    int reader = -1;  // The reader's descriptor, which it may have closed.
+    UniqueFd copy;  // The duplicate.
     std::string peer;
   };
   bool Begin();
@@ -71,8 +67,6 @@ class ConnectionWatch {
   void OnEnd(Number number);
   void LookAgain();
   void Look();
-  void LetOneCopyGo();
-  void AskTheKernel();
 
   AsioLoop& loop_;
   Told closed_;
@@ -87,10 +81,6 @@ class ConnectionWatch {
   UnauthenticatedConnections unauthenticated_;  // Connections without an accepted call.
   Number looked_at_ = 0;                        // The last of them that was looked at.
   LoopTimer look_;
-  std::set<Number> doubled_;  // Accepted, with a duplicate.
-  std::set<Number> single_;   // Accepted, without one.
-  Number asked_about_ = 0;    // The last of them that was checked.
-  LoopTimer ask_;
   const Lifetime life_;
 };
 

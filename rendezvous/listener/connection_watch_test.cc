@@ -2,14 +2,12 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
-#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <iterator>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -193,84 +191,6 @@ TEST_F(Watching, OneThatIsNotLetInMakesRoomForTheNextInItsTime) {
   EXPECT_EQ(taken, newcomer.name);
   EXPECT_EQ(ended_, std::vector<std::string>{crowd[1].name});
   EXPECT_EQ(closed_, ended_);
-}
-
-// With a limit so low that more than half of all descriptors are in use.
-class FewDescriptors : public Watching {
- protected:
-  void SetUp() override {
-    ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
-    for (int i = 0; i < 4; ++i) {
-      pairs_.push_back(Connect());
-      ASSERT_EQ(watch_.Watch(pairs_.back().here.get()), pairs_.back().name);
-    }
-    in_use_ = InUse();
-    Allow(Highest() + 8);
-  }
-  void TearDown() override { ::setrlimit(RLIMIT_NOFILE, &before_); }
-
-  static std::size_t InUse() {
-    std::size_t count = 0;
-    for (int fd = 0; fd < 4'096; ++fd) {
-      count += ::fcntl(fd, F_GETFD) != -1 ? 1u : 0u;
-    }
-    return count;
-  }
-  static int Highest() {
-    const UniqueFd next(::fcntl(0, F_DUPFD_CLOEXEC, 0));
-    return std::max(next.get(), static_cast<int>(InUse()));
-  }
-  void Allow(int descriptors) {
-    const rlimit few{static_cast<rlim_t>(descriptors), before_.rlim_max};
-    ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  }
-  void AllowAsBefore() { ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
-  // Ends a connection as gRPC does.
-  static void Shut(Pair& pair) {
-    ::shutdown(pair.here.get(), SHUT_RDWR);
-    pair.here.Reset();
-  }
-
-  rlimit before_{};
-  std::size_t in_use_ = 0;
-  std::vector<Pair> pairs_;
-};
-
-// So that a server can have as many nodes as descriptors, not half as many.
-TEST_F(FewDescriptors, AnAdmittedConnectionTakesOne) {
-  watch_.MarkAuthenticated(pairs_[3].name);
-  EXPECT_EQ(InUse(), in_use_ - 1);
-  AllowAsBefore();
-  watch_.MarkAuthenticated(pairs_[0].name);  // There is room: a copy of its own is quicker to tell.
-  EXPECT_EQ(InUse(), in_use_ - 1);
-  Allow(Highest() + 8);
-  watch_.MarkAuthenticated(pairs_[3].name);  // Known: nothing happens.
-  EXPECT_EQ(InUse(), in_use_ - 1);
-  watch_.MarkAuthenticated(pairs_[2].name);
-  EXPECT_EQ(InUse(), in_use_ - 3);
-  pairs_[0].there.Reset();
-  pairs_[3].there.Reset();
-  ASSERT_TRUE(Until(2));
-  pairs_[1].there.Reset();  // A client.
-  ASSERT_TRUE(Until(3));
-  EXPECT_EQ(closed_[2], pairs_[1].name);
-  pairs_[2].there.Reset();
-  ASSERT_TRUE(Until(4));
-  EXPECT_EQ(closed_[3], pairs_[2].name);
-}
-
-// Without a duplicate, and with the reader's descriptor closed, the kernel reports nothing.
-TEST_F(FewDescriptors, AnEndThatTheReaderHidesIsAskedFor) {
-  watch_.MarkAuthenticated(pairs_[3].name);
-  watch_.MarkAuthenticated(pairs_[2].name);
-  pairs_[3].there.Reset();
-  Shut(pairs_[3]);
-  pairs_[2].there.Reset();
-  Shut(pairs_[2]);
-  const Pair other = Connect();  // Has the number of one of them.
-  EXPECT_TRUE(closed_.empty());
-  ASSERT_TRUE(Until(2));
-  EXPECT_EQ(std::set(closed_.begin(), closed_.end()), (std::set{pairs_[2].name, pairs_[3].name}));
 }
 
 TEST(ConnectionWatchEnd, SaysNothingOnceItIsDestroyed) {

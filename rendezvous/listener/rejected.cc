@@ -32,10 +32,6 @@ bool LeavesRoom(int descriptor) {
   return descriptor < all - std::min<std::int64_t>(kSpareDescriptors, all / 4);
 }
 
-bool LeavesHalf(int descriptor) {
-  return descriptor < AllDescriptors() / 2;
-}
-
 std::size_t OneDescriptorIn(std::size_t many) {
   return static_cast<std::size_t>(AllDescriptors()) / many;
 }

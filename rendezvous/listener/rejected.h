@@ -34,8 +34,6 @@ inline constexpr int kSpareDescriptors = 256;
 // For a descriptor just made. Descriptors are given lowest first, so its number tells how many are
 // in use.
 bool LeavesRoom(int descriptor);
-// Likewise: whether at most half of all that there may be are in use.
-bool LeavesHalf(int descriptor);
 // Of all that there may be, one in so many.
 std::size_t OneDescriptorIn(std::size_t many);
 
