@@ -1,15 +1,10 @@
 #include "agent/workers/close_descriptors.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <linux/close_range.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
-#include <cstddef>
 #include <cstdint>
 
 namespace ddprun {
@@ -61,26 +56,12 @@ bool ChangeListed(int first, Descriptors to) {
   return read == 0;
 }
 
-bool ChangeAll(int first, Descriptors to) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_NOFILE, &limit) != 0) {
-    return false;
-  }
-  // More than a process can have open here; an infinite limit must not take forever.
-  constexpr rlim_t kMost = 1 << 20;
-  const auto end = static_cast<int>(std::min(limit.rlim_cur, kMost));
-  for (int number = first; number < end; ++number) {
-    Change(number, to);
-  }
-  return true;
-}
-
 }  // namespace
 
 bool ChangeDescriptors(int first, Descriptors to) {
   const unsigned flags = to == Descriptors::kClosed ? 0 : CLOSE_RANGE_CLOEXEC;
   return ::syscall(SYS_close_range, static_cast<unsigned>(first), ~0U, flags) == 0 ||
-         ChangeListed(first, to) || ChangeAll(first, to);
+         ChangeListed(first, to);
 }
 
 }  // namespace ddprun
