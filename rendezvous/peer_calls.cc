@@ -1,7 +1,6 @@
 #include "rendezvous/peer_calls.h"
 
 #include <algorithm>
-#include <cstdint>
 #include <utility>
 
 namespace ddprun {
@@ -38,29 +37,9 @@ std::string AddressOfPeer(std::string_view plain_peer) {
   return std::string(plain_peer.substr(0, plain_peer.find('%')));
 }
 
-void PeerCalls::Opened(const std::string& peer, Time now) {
-  open_[peer] = Connection{.filled = now};
+void PeerCalls::Opened(const std::string& peer) {
+  open_[peer] = {};
   closed_.erase(peer);
-}
-
-bool PeerCalls::Admit(const std::string& peer, Time now) {
-  const auto open = open_.find(peer);
-  if (open == open_.end()) {
-    return true;
-  }
-  Connection& connection = open->second;
-  constexpr Duration kPerCall = Duration{1'000} / kCallsPerSecond;
-  const auto more = (now - connection.filled) / kPerCall;
-  if (more > 0) {
-    connection.left =
-        static_cast<int>(std::min<std::int64_t>(kCallsAtOnce, connection.left + more));
-    connection.filled += more * kPerCall;
-  }
-  if (connection.left == 0) {
-    return false;
-  }
-  --connection.left;
-  return true;
 }
 
 bool PeerCalls::Called(const std::string& peer, const CallName& name) {
@@ -74,7 +53,7 @@ bool PeerCalls::Called(const std::string& peer, const CallName& name) {
   if (open == open_.end()) {
     return true;
   }
-  Calls& calls = open->second.calls;
+  Calls& calls = open->second;
   const auto known = std::find_if(calls.begin(), calls.end(),
                                   [&](const CallName& call) { return OfSameCaller(call, name); });
   if (known != calls.end()) {
@@ -90,7 +69,7 @@ std::vector<CallName> PeerCalls::Closed(const std::string& peer) {
   if (open == open_.end()) {
     return {};
   }
-  Calls calls = std::move(open->second.calls);
+  Calls calls = std::move(open->second);
   open_.erase(open);
   closed_[peer] = calls;
   latest_.push_back(peer);

@@ -3,8 +3,7 @@
 //
 // gRPC tells of a closed connection through the calls that are open on it, and of nothing else. An
 // agent is between two calls for the time its next report takes, so one that is killed just then
-// would be missed until its lease ends. Also bounds how fast the calls of one connection may come.
-// Decides nothing about nodes; holds no socket.
+// would be missed until its lease ends. Decides nothing about nodes; holds no socket.
 #pragma once
 
 #include <deque>
@@ -13,7 +12,6 @@
 #include <string_view>
 #include <vector>
 
-#include "common/time.h"
 #include "rendezvous/transport.h"
 
 namespace ddprun {
@@ -23,16 +21,9 @@ std::string PlainPeer(std::string_view grpc_peer);
 // Of that: without the port.
 std::string AddressOfPeer(std::string_view plain_peer);
 
-// Calls of one connection beyond this many a second are refused; so many may come at once. An agent
-// makes a few in a second at most; a proxy may carry several agents.
-inline constexpr int kCallsPerSecond = 100;
-inline constexpr int kCallsAtOnce = 512;
-
 class PeerCalls {
  public:
-  void Opened(const std::string& peer, Time now);
-  // Of every call that may be made here, whatever it asks for. False: they come too fast.
-  bool Admit(const std::string& peer, Time now);
+  void Opened(const std::string& peer);
   // A call arrived. False: its connection has closed already, and no caller waits for the answer.
   // Calls of connections whose opening was not seen here are not followed.
   bool Called(const std::string& peer, const CallName& name);
@@ -43,12 +34,7 @@ class PeerCalls {
 
  private:
   using Calls = std::vector<CallName>;  // One of each caller, few: a proxy may carry several.
-  struct Connection {
-    Calls calls{};
-    int left = kCallsAtOnce;  // Calls that may come at once.
-    Time filled;              // When it was last counted up.
-  };
-  std::map<std::string, Connection> open_;
+  std::map<std::string, Calls> open_;
   std::map<std::string, Calls> closed_;  // The latest, with the calls that were reported with them.
   std::deque<std::string> latest_;       // Closed ones, in order; each is in closed_ or forgotten.
 };

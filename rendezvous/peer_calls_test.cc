@@ -9,11 +9,6 @@ namespace ddprun {
 namespace {
 
 using Calls = std::vector<CallName>;
-using namespace std::chrono_literals;
-
-Time At(Duration since_start) {
-  return Time{std::chrono::seconds(1'000) + since_start};
-}
 
 CallName Call(const std::string& node, std::uint64_t sequence) {
   return {"run", node, {7}, sequence};
@@ -31,8 +26,8 @@ struct PeerCallsTest : testing::Test {
 };
 
 TEST_F(PeerCallsTest, AConnectionThatClosesNamesTheNewestCallOfEachCaller) {
-  peers.Opened("a:1", At(0s));
-  peers.Opened("b:2", At(0s));
+  peers.Opened("a:1");
+  peers.Opened("b:2");
   EXPECT_TRUE(peers.Called("a:1", Call("n0", 1)));
   EXPECT_TRUE(peers.Called("a:1", Call("n1", 5)));
   EXPECT_TRUE(peers.Called("b:2", Call("n2", 9)));
@@ -43,7 +38,7 @@ TEST_F(PeerCallsTest, AConnectionThatClosesNamesTheNewestCallOfEachCaller) {
 }
 
 TEST_F(PeerCallsTest, ACallThatArrivesAfterTheEndOfItsConnectionIsReportedAtOnce) {
-  peers.Opened("a:1", At(0s));
+  peers.Opened("a:1");
   EXPECT_TRUE(peers.Called("a:1", Call("n0", 1)));
   EXPECT_EQ(peers.Closed("a:1").size(), 1u);
   EXPECT_TRUE(peers.IsTold("a:1", Call("n0", 1)));
@@ -53,9 +48,9 @@ TEST_F(PeerCallsTest, ACallThatArrivesAfterTheEndOfItsConnectionIsReportedAtOnce
 }
 
 TEST_F(PeerCallsTest, APortIsUsedAgain) {
-  peers.Opened("a:1", At(0s));
+  peers.Opened("a:1");
   EXPECT_TRUE(peers.Closed("a:1").empty());
-  peers.Opened("a:1", At(0s));
+  peers.Opened("a:1");
   EXPECT_TRUE(peers.Called("a:1", Call("n0", 3)));
   EXPECT_FALSE(peers.IsTold("a:1", Call("n0", 3)));
   EXPECT_EQ(peers.Closed("a:1"), (Calls{Call("n0", 3)}));
@@ -67,37 +62,18 @@ TEST_F(PeerCallsTest, AnUnknownConnectionIsNotFollowed) {
 }
 
 TEST_F(PeerCallsTest, RemembersFewCallersAndFewClosedConnections) {
-  peers.Opened("a:1", At(0s));
+  peers.Opened("a:1");
   for (int i = 0; i < 100; ++i) {
     EXPECT_TRUE(peers.Called("a:1", Call("n" + std::to_string(i), 1)));
   }
   EXPECT_EQ(peers.Closed("a:1").size(), 16u);
   for (int i = 0; i < 100; ++i) {
     const std::string peer = "b:" + std::to_string(i);
-    peers.Opened(peer, At(0s));
+    peers.Opened(peer);
     peers.Closed(peer);
   }
   EXPECT_TRUE(peers.Called("a:1", Call("n0", 2)));  // Forgotten, so it has no owner.
   EXPECT_FALSE(peers.Called("b:99", Call("n0", 2)));
-}
-
-TEST_F(PeerCallsTest, CallsThatComeTooFastAreRefusedUntilTheyDoNot) {
-  peers.Opened("a:1", At(0s));
-  peers.Opened("b:2", At(0s));
-  for (int i = 0; i < kCallsAtOnce; ++i) {
-    EXPECT_TRUE(peers.Admit("a:1", At(0s)));
-  }
-  EXPECT_FALSE(peers.Admit("a:1", At(0s)));
-  EXPECT_TRUE(peers.Admit("b:2", At(0s)));
-  EXPECT_TRUE(peers.Admit("nobody:3", At(0s)));
-  for (int i = 0; i < kCallsPerSecond; ++i) {
-    EXPECT_TRUE(peers.Admit("a:1", At(1s)));
-  }
-  EXPECT_FALSE(peers.Admit("a:1", At(1s)));
-  for (int i = 0; i < kCallsAtOnce; ++i) {
-    EXPECT_TRUE(peers.Admit("a:1", At(100s)));
-  }
-  EXPECT_FALSE(peers.Admit("a:1", At(100s)));
 }
 
 }  // namespace

@@ -150,18 +150,13 @@ struct RendezvousService::Inbox {
   std::function<void(const std::string&)> authenticated;  // May be unset.
   bool closed = false;                                    // All except `loop` is used on the loop.
 
-  // Accepts a call. False: after Close, or if a connection's calls come too fast.
-  template <class Call>
-  bool Accept(Call& call, const std::string& peer) {
+  // Accepts a call. False: after Close.
+  bool Accept(const std::string& peer) {
     if (closed) {
       return false;
     }
     if (authenticated) {
       authenticated(peer);
-    }
-    if (!peers.Admit(peer, loop.Now())) {
-      call.Refuse({grpc::StatusCode::UNAVAILABLE, "too many calls of this connection at a time"});
-      return false;
     }
     return true;
   }
@@ -197,7 +192,7 @@ grpc::ServerUnaryReactor* AnswerOnLoop(const std::shared_ptr<Inbox>& inbox,
   const auto call = UnaryCall<Reply>::Open(reply, [] {});
   const std::string peer = PlainPeer(context->peer());
   inbox->loop.Post([inbox, call, peer, ask = std::move(ask), tell = std::move(tell)] {
-    if (!inbox->Accept(*call, peer)) {
+    if (!inbox->Accept(peer)) {
       return;
     }
     const auto answer = ask(inbox->handlers);
@@ -237,7 +232,7 @@ grpc::ServerBidiReactor<WireIn, WireOut>* ServeStream(const std::shared_ptr<Inbo
     *opened = true;
     ASSIGN_OR_RETURN(const auto question, first(wire));
     inbox->loop.Post([=] {
-      if (inbox->Accept(*call, peer)) {
+      if (inbox->Accept(peer)) {
         open(question, std::make_unique<ServedStream<In, Out, Call>>(call, handlers, inbox->open));
       }
     });
@@ -291,7 +286,7 @@ grpc::ServerUnaryReactor* RendezvousService::Sync(grpc::CallbackServerContext* c
     inbox->loop.Post([inbox, peer, name] { inbox->OnCancel(peer, name); });
   });
   inbox_->loop.Post([inbox = inbox_, call, peer, report = *std::move(report)]() mutable {
-    if (inbox->Accept(*call, peer)) {
+    if (inbox->Accept(peer)) {
       inbox->OnSync(std::move(report), std::make_shared<GrpcPendingSync>(call, inbox->open), peer);
     }
   });
@@ -363,7 +358,7 @@ void RendezvousService::OnAuthenticated(std::function<void(const std::string&)> 
 }
 
 void RendezvousService::OnOpened(const std::string& peer) {
-  inbox_->peers.Opened(peer, inbox_->loop.Now());
+  inbox_->peers.Opened(peer);
 }
 
 void RendezvousService::OnClosed(const std::string& peer) {
