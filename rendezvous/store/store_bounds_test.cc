@@ -15,21 +15,6 @@ TEST(StoreServer, ConnectionsAreBounded) {
   a.Settle();
 }
 
-// A client that floods with silence pushes out the silent, never those that work.
-TEST(StoreServer, SilentConnectionsAreBounded) {
-  Served served({.max_silent = 2});
-  Client working(served);
-  working.Settle();
-  Client first(served, false);
-  served.UntilConnections(2);
-  Client second(served, false);
-  Client third(served, false);
-  EXPECT_TRUE(first.Closed());
-  working.Settle();
-  EXPECT_EQ(served.Connections(), 3u);
-  EXPECT_EQ(served.On([](StoreServer& server) { return server.rejected(); }), 1u);
-}
-
 // 1.2 MB of questions for one value of 16 kB: 2 GB of answer, which refers to that value.
 TEST(StoreServer, ALongAnswerTakesLittle) {
   constexpr std::size_t kValues = 131'072;

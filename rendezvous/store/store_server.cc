@@ -140,7 +140,6 @@ void StoreServer::Adopt(int socket) {
     silence_.ArmAt(silent_until_.front().first, [this] { ExpireSilent(); });
   }
   ArmRead(last_id_, placed.first->second);
-  BoundSilent();
 }
 
 void StoreServer::ArmRead(StoreClientId id, Connection& connection) {
@@ -317,20 +316,6 @@ void StoreServer::DropLargest() {
     }
     Drop(id, "unfinished requests and unsent replies of all connections exceed " +
                  std::to_string(options_.max_traffic_bytes) + " bytes, and it holds the most");
-  }
-}
-
-// A peer that floods with connections that say nothing pushes out its own; a client says VALIDATE
-// at once.
-void StoreServer::BoundSilent() {
-  while (silent_until_.size() > options_.max_silent) {
-    const StoreClientId id = silent_until_.front().second;
-    silent_until_.pop_front();
-    const auto found = connections_.find(id);
-    if (found != connections_.end() && !found->second.parser.validated()) {
-      Drop(id, "it sent nothing, and more than " + std::to_string(options_.max_silent) +
-                   " others connected");
-    }
   }
 }
 

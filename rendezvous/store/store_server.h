@@ -42,9 +42,6 @@ struct StoreOptions {
   std::size_t max_traffic_bytes = 1 << 30;
   // Connections at once: too few refuse workers of a large world.
   std::size_t max_connections = 32 << 10;
-  // Connections that have not said VALIDATE: beyond it the oldest is closed, so too few lose
-  // clients of a large world that connect at one moment.
-  std::size_t max_silent = 4096;
   // From the connection to VALIDATE: too short closes clients of a busy machine, too long keeps
   // silent connections.
   Duration validate_timeout = std::chrono::seconds(10);
@@ -101,7 +98,6 @@ class StoreServer {
   void DropLargest();
   void Drop(StoreClientId id, std::string_view reason);
   void ExpireSilent();
-  void BoundSilent();
 
   AsioLoop& loop_;
   StoreOptions options_;
