@@ -61,10 +61,7 @@ void AgentDriver::Feed(const AgentEvent& event) {
   }
   CloseUnneededStore();
   ShowLiveLine();
-  timer_.ArmAt(NextWake(state_, config_), [this] {
-    parts_.workers.HearNow();
-    Feed(AgentTick{});
-  });
+  timer_.ArmAt(NextWake(state_, config_), [this] { Feed(AgentTick{}); });
 }
 
 std::vector<AgentEffect> AgentDriver::TakeStep(AgentState& state, const AgentEvent& event,

@@ -38,15 +38,9 @@ class Workers final : public NodeWorkers {
   std::string Starting() const override { return ""; }
   void SignalAll(int, bool) override { signalled = true; }
   void KillAll() override {}
-  void HearNow() override {
-    if (const auto said = std::exchange(on_page, std::nullopt)) {
-      events.spoke(*said);
-    }
-  }
   void TakeStacks(const std::vector<std::uint32_t>&, Duration, std::function<void()>) override {}
 
   WorkersEvents events;
-  std::optional<WorkerWord> on_page;
   bool signalled = false;
 };
 
@@ -100,26 +94,6 @@ struct RunningAgent {
   Channel* channel = nullptr;
   AgentDriver driver;
 };
-
-// A step on a page does not wake the agent, so a worker that seems late may have taken one already.
-TEST(AgentDriver, HearsWhatIsOnAPageBeforeItJudges) {
-  RunningAgent agent(1);
-  InstantLoop& loop = agent.loop;
-  Workers& workers = agent.workers;
-  AgentDriver& driver = agent.driver;
-  const Time begin = loop.Now();
-  workers.events.spoke(Told(1));
-  const auto late = [&] { return driver.state().heartbeats.at(0).late; };
-
-  workers.on_page = Told(2);
-  loop.GoTo(begin + 1s);
-  EXPECT_EQ(driver.state().heartbeats.at(0).step, 2U);
-  EXPECT_FALSE(late());
-  loop.GoTo(begin + 1'999ms);
-  EXPECT_FALSE(late());
-  loop.GoTo(begin + 2s);
-  EXPECT_TRUE(late());
-}
 
 // Their disk may hang for a second.
 TEST(AgentDriver, ADeadWorkersPeersAreStoppedBeforeItsFilesAreRead) {

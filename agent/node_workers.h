@@ -5,7 +5,7 @@
 //         -> all_gone: the stop was ordered before the start was done
 //
 // Decides nothing: the caller says which workers are stopped when. Used on the loop. Calls back on
-// the loop, and never from inside a call, except for HearNow.
+// the loop, and never from inside a call.
 #pragma once
 
 #include <cstdint>
@@ -73,10 +73,6 @@ class NodeWorkers {
   // TERM, INT, HUP and QUIT also cancel a start. `end_at_once`: proto/stop_signal.h.
   virtual void SignalAll(int signal, bool end_at_once) = 0;
   virtual void KillAll() = 0;
-
-  // Reads progress that has not been read yet, before the caller judges that a worker reports none.
-  // Calls `spoke` from inside.
-  virtual void HearNow() {}
 
   // Writes the stacks of these workers that run to files, in this order, each within `limit`, and
   // logs where. `done` is not called once all workers are gone.

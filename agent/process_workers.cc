@@ -22,8 +22,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kEachLook{100};           // Between two looks at the workers' step pages.
-constexpr Duration kEachPreloadLook{1'000};  // And at what is loaded ahead for the next workers.
+constexpr Duration kEachPreloadLook{1'000};  // At what is loaded ahead for the next workers.
 
 std::map<std::string, std::string> WorkersEnvironment(const AgentOptions& options) {
   std::map<std::string, std::string> environment = ProcessEnvironment();
@@ -98,7 +97,6 @@ ProcessWorkers::ProcessWorkers(AsioLoop& loop, std::shared_ptr<const AgentOption
                            const SentDescriptor& sent) { OnSaid(local_rank, said, sent); }),
       life_(loop,
             [this](std::uint32_t local_rank, pid_t process) { OnDying(local_rank, process); }),
-      page_timer_(loop),
       preload_timer_(loop),
       hang_evidence_(loop, "/proc/self/exe"),
       failure_evidence_(loop),
@@ -153,9 +151,7 @@ std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
 // Called when only files are left of the generation.
 void ProcessWorkers::EndGeneration() {
   notify_.Close();
-  page_timer_.Cancel();
   preload_timer_.Cancel();
-  pages_.Clear();
   life_.End();
   if (plan_) {
     runner_.Cleanup([plan = std::move(plan_)]() mutable { plan.reset(); });
@@ -193,12 +189,7 @@ void ProcessWorkers::LookAtPreload() {
 
 void ProcessWorkers::OnSaid(std::uint32_t local_rank, const Notification& said,
                             const SentDescriptor& sent) {
-  const bool page = said.step_page && (sent.file || sent.cut) && !said.store;
-  // Steps that the worker had written before it sent this message.
-  ReadPage(local_rank, page ? kAllEntries : said.step_page.value_or(kAllEntries));
-  if (page) {
-    TakePage(local_rank, sent);
-  } else if (const Result<void> heard = memory_.Hear(local_rank, said, sent); !heard) {
+  if (const Result<void> heard = memory_.Hear(local_rank, said, sent); !heard) {
     TellRefusal(local_rank, "cannot keep the memory that the worker of local rank " +
                                 std::to_string(local_rank) + " leaves: " + heard.error().message);
   }
@@ -220,52 +211,6 @@ void ProcessWorkers::Pass(std::uint32_t local_rank, WorkerWord word) {
   events_.spoke(word);
 }
 
-// ---- Step pages ----
-void ProcessWorkers::TakePage(std::uint32_t local_rank, const SentDescriptor& sent) {
-  const bool first = pages_.empty();
-  const Result<std::optional<WorkerWord>> left =
-      sent.cut ? Error{ErrorKind::kRefused,
-                       "its message had several descriptors, or the agent's limit of descriptors "
-                       "(ulimit -n) is reached"}
-               : pages_.Take(local_rank, sent.file);
-  if (!left) {
-    TellRefusal(local_rank, "cannot use the step page of the worker of local rank " +
-                                std::to_string(local_rank) +
-                                ", so it sends its steps as datagrams: " + left.error().message);
-  } else if (*left) {
-    Pass(local_rank, **left);
-  }
-  if (first && !pages_.empty()) {
-    LookAtPagesLater();
-  }
-}
-
-void ProcessWorkers::ReadPage(std::uint32_t local_rank, std::uint64_t most) {
-  if (const std::optional<WorkerWord> said = pages_.Read(local_rank, most)) {
-    Pass(local_rank, *said);
-  }
-}
-
-void ProcessWorkers::LookAtPagesLater() {
-  page_timer_.ArmAt(loop_.Now() + kEachLook, [this] {
-    HearNow();
-    LookAtPagesLater();
-  });
-}
-
-// Datagrams in a worker's socket were sent before the entries that are counted here, or say how
-// many entries there were. So all datagrams are read first. If a flood of them does not end, the
-// page waits for the next look.
-void ProcessWorkers::HearNow() {
-  for (std::uint32_t local = 0; local < options_->core.workers && !pages_.empty(); ++local) {
-    if (const std::optional<std::uint64_t> count = pages_.News(local)) {
-      if (notify_.ReceiveWaiting(local)) {
-        ReadPage(local, *count);
-      }
-    }
-  }
-}
-
 void ProcessWorkers::Tell(std::uint32_t local_rank, std::optional<ExitStatus> ended) const {
   if (options_->on_worker) {
     options_->on_worker({placement_, local_rank, pids_[local_rank], ended});
@@ -278,7 +223,6 @@ void ProcessWorkers::OnDying(std::uint32_t local_rank, pid_t process) {
     return;
   }
   notify_.ReceiveFrom(local_rank);
-  ReadPage(local_rank, kAllEntries);
   death_begun_ |= !kept_evidence_;
   runner_.NoteDying(local_rank);
   events_.dying(local_rank);
@@ -286,7 +230,6 @@ void ProcessWorkers::OnDying(std::uint32_t local_rank, pid_t process) {
 
 void ProcessWorkers::OnEnded(std::uint32_t local_rank, ExitStatus status, LastErrors errors) {
   notify_.ReceiveFrom(local_rank);
-  ReadPage(local_rank, kAllEntries);
   Tell(local_rank, status);
   WorkerEnd end{local_rank, pids_[local_rank], status, UnixMilliseconds(), {}};
   const bool failed = !Succeeded(status);
@@ -352,7 +295,6 @@ void ProcessWorkers::OnLeft(const StraysOfWorker& left) {
 
 void ProcessWorkers::OnAllGone() {
   notify_.ReceiveFromAll();
-  HearNow();
   EndGeneration();
   hang_evidence_.AllGone();
   live_stacks_.Forget();

@@ -22,7 +22,6 @@
 #include "agent/watch/live_stacks.h"
 #include "agent/watch/memory_store.h"
 #include "agent/watch/notify_socket.h"
-#include "agent/watch/step_page.h"
 #include "agent/watch/timer_watchdog.h"
 #include "agent/workers/process_runner.h"
 #include "common/asio_loop.h"
@@ -47,7 +46,6 @@ class ProcessWorkers final : public NodeWorkers {
   std::string Starting() const override { return runner_.Starting(); }
   void SignalAll(int signal, bool end_at_once) override;
   void KillAll() override;
-  void HearNow() override;
   void TakeStacks(const std::vector<std::uint32_t>& local_ranks, Duration limit,
                   std::function<void()> done) override;
 
@@ -79,9 +77,6 @@ class ProcessWorkers final : public NodeWorkers {
   void OnSpawned(const Result<void>& spawned);
   void OnSaid(std::uint32_t local_rank, const Notification& said, const SentDescriptor& sent);
   void Pass(std::uint32_t local_rank, WorkerWord word);
-  void TakePage(std::uint32_t local_rank, const SentDescriptor& sent);
-  void ReadPage(std::uint32_t local_rank, std::uint64_t most);
-  void LookAtPagesLater();
   void LookAtPreload();
   void TellRefusal(std::uint32_t local_rank, const std::string& text);
   void OnDying(std::uint32_t local_rank, pid_t process);
@@ -106,9 +101,7 @@ class ProcessWorkers final : public NodeWorkers {
   ProcessRunner runner_;
   MemoryStore memory_;
   NotifySockets notify_;
-  StepPages pages_;
   LifeLockWatch life_;
-  LoopTimer page_timer_;
   LoopTimer preload_timer_;
   std::string preload_told_;
   std::function<void()> preload_changed_ = [] {};

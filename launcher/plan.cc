@@ -178,7 +178,7 @@ std::string Environment(const LaunchConfig& config, const Preparation& preparati
       Variable("TORCHELASTIC_*",
                "RUN_ID, RESTART_COUNT, MAX_RESTARTS=" + std::to_string(config.spec.max_restarts) +
                    ", USE_AGENT_STORE=True, ERROR_FILE, SIGNALS_TO_HANDLE=" + config.signals.text);
-  text += Variable("DDPRUN_*", "TERM, GENERATION, WORLD_ID, NOTIFY_SOCKET, STEP_PAGE, LIFE_LOCK");
+  text += Variable("DDPRUN_*", "TERM, GENERATION, WORLD_ID, NOTIFY_SOCKET, LIFE_LOCK");
   text += Variable("LISTEN_*", "where the last worker of the local rank has left memory");
   for (const auto& [name, value] : config.variables) {
     text += Variable(name, InOneLine(value) + " (--env)");

@@ -34,7 +34,6 @@ struct NumberField {
 constexpr NumberField kNumbers[] = {{"STEP", &Notification::step},
                                     {"STEPS", &Notification::steps, 1},
                                     {"RESUME", &Notification::resume},
-                                    {"STEP_PAGE", &Notification::step_page},
                                     {"CHECKPOINT", &Notification::checkpoint},
                                     {"COLLECTIVES", &Notification::collectives}};
 

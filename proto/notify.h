@@ -9,8 +9,6 @@
 //   STEPS=2000         so many steps there are in all: the number of the last one; for people
 //   WORK_USEC=41000    beside a STEP: so long the quickest of the steps since the last STEP took
 //                      here by itself, before it waited for other ranks; for people
-//   STEP_PAGE=1        with one memfd beside it: its steps are there (step_page.h); without one:
-//                      so many of them were when this was sent
 //   RESUME=1200        its state is there, and it continues from that step; once, before the first
 //   PHASE=checkpoint   what it is doing, one word
 //   EXTEND_TIMEOUT_USEC=60000000
@@ -60,7 +58,6 @@ std::string AskSocketBeside(const std::string& notify_socket, int pid);
 
 // `printed` and `printed_step` are never from a datagram.
 struct Notification : WorkerWord {
-  std::optional<std::uint64_t> step_page;  // Entries.
   std::optional<int> save_signal;
   bool store = false;
   bool remove = false;

@@ -57,13 +57,6 @@ TEST(Notify, ReadsWhatGoesWithADescriptor) {
   EXPECT_EQ(ParseNotification("FDNAME=a:b").block, "");
 }
 
-TEST(Notify, ReadsHowManyStepsAreOnThePage) {
-  EXPECT_EQ(ParseNotification("STEP_PAGE=17\nPHASE=save").step_page, 17U);
-  EXPECT_EQ(ParseNotification("STEP_PAGE=0").step_page, 0U);
-  EXPECT_FALSE(ParseNotification("STEP_PAGE=-1").step_page);
-  EXPECT_FALSE(ParseNotification("STEP=3").step_page);
-}
-
 // A program that asks for a signal that no program can act upon would be killed or stopped by
 // ddprun save.
 TEST(Notify, ReadsTheSignalToSaveBy) {

@@ -54,7 +54,6 @@ std::map<std::string, std::string> ToEnvironment(const WorkerEnv& env) {
       {"DDPRUN_GENERATION", std::to_string(env.generation.value)},
       {"DDPRUN_WORLD_ID", Hex(env.world_id.value)},
       {"DDPRUN_NOTIFY_SOCKET", env.notify_socket},
-      {"DDPRUN_STEP_PAGE", env.notify_socket.empty() ? "" : "1"},
       {kLifeLockVariable, env.life_lock},
   };
 }

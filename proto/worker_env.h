@@ -35,7 +35,7 @@ struct WorkerEnv {
   Term term;               // DDPRUN_TERM: with generation, orders worlds.
   Generation generation;   // DDPRUN_GENERATION
   WorldId world_id;        // DDPRUN_WORLD_ID, 16 hexadecimal digits
-  // DDPRUN_NOTIFY_SOCKET; empty: no agent listens. Else DDPRUN_STEP_PAGE=1 (step_page.h) too.
+  // DDPRUN_NOTIFY_SOCKET; empty: no agent listens.
   std::string notify_socket;
   std::string life_lock;     // DDPRUN_LIFE_LOCK (life_lock.h); empty: it has none.
   bool hosts_store = false;  // No agent does, and this is rank 0.

@@ -24,12 +24,6 @@ TEST(WorkerEnv, TheTrainerReadsTheVariablesThatTheAgentWrites) {
   EXPECT_EQ(ToEnvironment(*back), ToEnvironment(env));
 }
 
-// A worker without a socket has no page, and neither is passed on from an agent above.
-TEST(WorkerEnv, AStepPageIsAnnouncedWhereAnAgentListens) {
-  EXPECT_EQ(ToEnvironment({.notify_socket = "/tmp/x"}).at("DDPRUN_STEP_PAGE"), "1");
-  EXPECT_EQ(ToEnvironment({}).at("DDPRUN_STEP_PAGE"), "");
-}
-
 TEST(WorkerEnv, WithoutRankAProcessIsAlone) {
   const Result<WorkerEnv> env = FromEnvironment(Environment({}));
   ASSERT_TRUE(env);

@@ -1,5 +1,5 @@
-// A worker's word on how far it is: on its notify socket (proto/notify.h), on its step page, in
-// its output, or from ddprun's watch of it.
+// A worker's word on how far it is: on its notify socket (proto/notify.h), in its output, or from
+// ddprun's watch of it.
 #pragma once
 
 #include <chrono>

@@ -18,7 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kMaxWaiting = 64;
 // At the end nothing comes after it; processes that a worker left may continue to send.
 constexpr int kMaxAtEnd = 4096;
 
@@ -129,20 +128,6 @@ void NotifySockets::Wait(const std::shared_ptr<Socket>& socket) {
                                 });
 }
 
-// True: nothing waits any more.
-bool NotifySockets::ReceiveMost(std::uint32_t local_rank, int most) {
-  if (local_rank >= sockets_.size()) {
-    return true;
-  }
-  const std::shared_ptr<Socket> socket = sockets_[local_rank];
-  for (int i = 0; i < most; ++i) {
-    if (!socket->descriptor.is_open() || !Receive(*socket)) {
-      return true;
-    }
-  }
-  return false;
-}
-
 // False: nothing waits.
 bool NotifySockets::Receive(Socket& socket) {
   char bytes[kMaxNotifyBytes];
@@ -181,12 +166,13 @@ void NotifySockets::Close() {
   sockets_.clear();
 }
 
-bool NotifySockets::ReceiveWaiting(std::uint32_t local_rank) {
-  return ReceiveMost(local_rank, kMaxWaiting);
-}
-
 void NotifySockets::ReceiveFrom(std::uint32_t local_rank) {
-  ReceiveMost(local_rank, kMaxAtEnd);
+  if (local_rank >= sockets_.size()) {
+    return;
+  }
+  const std::shared_ptr<Socket> socket = sockets_[local_rank];
+  for (int i = 0; i < kMaxAtEnd && socket->descriptor.is_open() && Receive(*socket); ++i) {
+  }
 }
 
 void NotifySockets::ReceiveFromAll() {

@@ -56,10 +56,6 @@ class NotifySockets {
   // Replaces those of an earlier generation.
   void Listen(NotifyFiles& files);
 
-  // Receives datagrams that wait; of a flood only the first few, and then returns false: older ones
-  // may wait still.
-  bool ReceiveWaiting(std::uint32_t local_rank);
-
   // Receives all that a worker sent before its end, so that this comes before the news of the end.
   void ReceiveFrom(std::uint32_t local_rank);
 
@@ -79,7 +75,6 @@ class NotifySockets {
   };
 
   void Wait(const std::shared_ptr<Socket>& socket);
-  bool ReceiveMost(std::uint32_t local_rank, int most);
   bool Receive(Socket& socket);
   SentDescriptor DescriptorOf(Received& message);
 

@@ -1,5 +1,5 @@
 """What a worker tells its agent: datagrams as systemd's sd_notify sends them, of which a lost one costs nothing but
-its say, and steps on a page of memory (_page.py) once the agent reads it."""
+its say."""
 
 import array
 import operator
@@ -7,14 +7,8 @@ import os
 import socket
 from typing import Optional, SupportsIndex
 
-from ddprun import _page
-
 _END = 1 << 63  # Of steps.
 _socket: "Optional[_Socket]" = None
-_phase: Optional[str] = None  # As told last; a step on the page has none of them.
-_total: Optional[SupportsIndex] = None
-_told = 0  # When that was, by the page's clock,
-_AGAIN = 1_000_000_000  # and told again after so many nanoseconds: another process may have said otherwise.
 
 
 class _Socket(socket.socket):
@@ -103,9 +97,7 @@ def resume(number: SupportsIndex, *, of: Optional[SupportsIndex] = None) -> None
 
     `ddprun status` then separates the time for the state from that of the first step. `of`: the number of the last step.
     """
-    global _total
-    if send("READY=1", f"RESUME={_number(number)}", *_in_all(of), *_page.mark()) and of is not None:
-        _total = of
+    send("READY=1", f"RESUME={_number(number)}", *_in_all(of))
 
 
 def step(
@@ -124,29 +116,12 @@ def step(
     `of`: the number of the last step. `phase` and `within`: as of `phase()`. `work`: the seconds that the step took this
     rank by itself, before it waited for others (of several steps the quickest); slow ranks are found by it.
     """
-    global _phase, _total, _told
-    if type(number) is not int or not 0 <= number < _END:
-        number = _number(number)
-    took = 0  # Not known.
+    lines = [f"STEP={_number(number)}"]
     if work is not None:
         if not 0 <= work < 1e9:
             raise ValueError(f"work must be the seconds of a step, not {work!r}")
-        took = max(1, int(work * 1e6))
-    page = _page.page
-    known = within is None and (phase is None or phase == _phase) and (of is None or of == _total)
-    if known and page is not None and page.time > _told + _AGAIN and (phase is not None or of is not None):
-        known = False
-    more = [] if known and page is not None else [*_in_all(of), *_progress(phase, within)]
-    if page is not None and page.write(number, took) and known:
-        return
-    if took:
-        more.insert(0, f"WORK_USEC={took}")
-    lines = [f"STEP={number}", *more]
-    if (_page.offer(number, took, lambda file: send(*lines, "STEP_PAGE=1", descriptor=file))
-            or send(*lines, *_page.mark())):
-        _phase = _phase if phase is None else phase
-        _total = _total if of is None else of
-        _told = 0 if _page.page is None else _page.page.time
+        lines.append(f"WORK_USEC={max(1, int(work * 1e6))}")
+    send(*lines, *_in_all(of), *_progress(phase, within))
 
 
 def phase(name: str, *, within: Optional[float] = None) -> None:
@@ -154,6 +129,4 @@ def phase(name: str, *, within: Optional[float] = None) -> None:
 
     `within`: the next progress may take this many seconds, whatever `--hang-timeout` says.
     """
-    global _phase
-    if send(*_progress(name, within), *_page.mark()):
-        _phase = name
+    send(*_progress(name, within))
