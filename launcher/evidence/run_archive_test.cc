@@ -37,14 +37,13 @@ class RunArchiveTest : public testing::Test {
   }
   Result<Archived> Pack(const ArchiveBounds& bounds = {}, std::vector<MadeFile> made = {},
                         std::vector<fs::path> directories = {}) {
-    auto archive = TarGz::Make(base_ / "out.tar.gz", IfThere::kReplace);
-    EXPECT_TRUE(archive);
+    TarGz archive;
     ArchiveContents contents{.root = "root",
                              .directories = directories.empty() ? std::vector{run_} : directories,
                              .made = std::move(made)};
-    Result<Archived> packed = ArchiveRun(contents, *archive, bounds);
+    Result<Archived> packed = ArchiveRun(contents, archive, bounds);
     if (packed) {
-      EXPECT_TRUE(archive->Finish());
+      EXPECT_TRUE(WriteArchive(base_ / "out.tar.gz", IfThere::kReplace, archive.Finish()));
       // As any user would.
       fs::remove_all(base_ / "root");
       const std::string command = "tar -C " + base_.native() + " -xzf " +
@@ -132,24 +131,17 @@ TEST_F(RunArchiveTest, AnotherEntryThanADirectoryIsRefusedAndLeavesNothing) {
 TEST_F(RunArchiveTest, AnExistingFileIsReplacedWhenAskedForAlone) {
   const fs::path out = base_ / "there";
   Write(out, "mine");
-  EXPECT_FALSE(TarGz::Make(out, IfThere::kKeep));
-  {
-    const auto unfinished = TarGz::Make(out, IfThere::kReplace);
-    ASSERT_TRUE(unfinished);
-  }
+  EXPECT_FALSE(MayBeWritten(out, IfThere::kKeep));
+  EXPECT_FALSE(WriteArchive(out, IfThere::kKeep, "archive"));
   EXPECT_EQ(Read(out), "mine");
+  EXPECT_TRUE(WriteArchive(out, IfThere::kReplace, "archive"));
+  EXPECT_EQ(Read(out), "archive");
   fs::remove(out);
-  auto late = TarGz::Make(out, IfThere::kKeep);
-  ASSERT_TRUE(late);
-  Write(out, "mine");  // Meanwhile.
-  EXPECT_FALSE(late->Finish());
-  EXPECT_EQ(Read(out), "mine");
-  auto replaced = TarGz::Make(out, IfThere::kReplace);
-  ASSERT_TRUE(replaced);
-  EXPECT_TRUE(replaced->Finish());
-  EXPECT_NE(Read(out), "mine");
+  EXPECT_TRUE(WriteArchive(out, IfThere::kKeep, "another"));
+  EXPECT_EQ(Read(out), "another");
+  EXPECT_EQ(std::distance(fs::directory_iterator(base_), fs::directory_iterator()), 2);
   ASSERT_EQ(::mkfifo((base_ / "fifo").c_str(), 0600), 0);
-  EXPECT_FALSE(TarGz::Make(base_ / "fifo", IfThere::kReplace));
+  EXPECT_FALSE(WriteArchive(base_ / "fifo", IfThere::kReplace, "archive"));
 }
 
 TEST(TarHeader, CutsALongNameAtASlash) {

@@ -1,16 +1,15 @@
-// A gzip file of a tar archive (POSIX's ustar), made beside its name: it is there whole or not at
-// all. One that is never finished leaves nothing.
+// A gzip file of a tar archive (POSIX's ustar), made in memory and written whole or not at all.
 //
-// Only writing: the caller adds file after file, each in memory. Blocks on the disk.
+// The caller adds file after file. WriteArchive blocks on the disk.
 #pragma once
+
+#include <zlib.h>
 
 #include <cstdint>
 #include <filesystem>
-#include <memory>
 #include <string>
 #include <string_view>
 
-#include "common/files.h"
 #include "common/result.h"
 
 namespace ddprun {
@@ -18,34 +17,28 @@ namespace ddprun {
 // The 512 bytes before a file of `size` bytes. kInvalid: the name is longer than ustar takes.
 Result<std::string> TarHeader(const std::string& name, std::uint64_t size, std::int64_t mtime);
 
-enum class IfThere { kKeep, kReplace };
-
 class TarGz {
  public:
-  // kKeep: an existing file of that name is an error, now and at the end; kReplace: an ordinary
-  // file is replaced, anything else is an error.
-  static Result<TarGz> Make(const std::filesystem::path& path, IfThere if_there);
-  TarGz(TarGz&& other) noexcept;
+  TarGz();
   TarGz(const TarGz&) = delete;
   ~TarGz();
 
   Result<void> Add(const std::string& name, std::string_view bytes, std::int64_t mtime);
-  // Gives it its name.
-  Result<void> Finish();
+  // The archive; the last call.
+  std::string Finish();
 
  private:
-  struct Stream;  // zlib's.
+  void Put(std::string_view bytes, int flush);
 
-  TarGz(std::filesystem::path path, IfThere if_there);
-  Result<void> Open();
-  Result<void> Put(std::string_view bytes, bool last);
-  Result<void> GiveName();
-
-  std::filesystem::path path_;
-  IfThere if_there_;
-  UniqueFd fd_;
-  std::filesystem::path part_;  // Its name meanwhile; empty: it has none.
-  std::unique_ptr<Stream> stream_;
+  z_stream stream_{};
+  std::string made_;
 };
+
+// kKeep: an existing file of that name is an error; kReplace: an ordinary file is replaced,
+// anything else is an error.
+enum class IfThere { kKeep, kReplace };
+Result<void> MayBeWritten(const std::filesystem::path& path, IfThere if_there);
+Result<void> WriteArchive(const std::filesystem::path& path, IfThere if_there,
+                          std::string_view archive);
 
 }  // namespace ddprun

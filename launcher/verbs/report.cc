@@ -142,16 +142,17 @@ void AddPage(const KnownRun& known, ArchiveContents& contents) {
   }
 }
 
-Result<Archived> WriteArchive(const ArchiveContents& contents, const std::string& name,
-                              IfThere if_there) {
-  ASSIGN_OR_RETURN(TarGz archive, TarGz::Make(name, if_there));
+Result<Archived> PackInto(const std::string& name, IfThere if_there,
+                          const ArchiveContents& contents) {
+  RETURN_IF_ERROR(MayBeWritten(name, if_there));
+  TarGz archive;
   ASSIGN_OR_RETURN(const Archived packed, ArchiveRun(contents, archive, {}));
   if (packed.files == 0) {
     return Error{ErrorKind::kNotFound, "no files of a run in '" +
                                            contents.directories.front().native() +
                                            "' (is it <log dir>/<run>_<...>, or a --run-dir?)"};
   }
-  RETURN_IF_ERROR(archive.Finish());
+  RETURN_IF_ERROR(WriteArchive(name, if_there, archive.Finish()));
   return packed;
 }
 
@@ -167,7 +168,7 @@ Result<std::string> PackReport(const ReportRequest& request) {
   const bool named = !request.file.empty();
   const std::string name = named ? request.file : contents.root + ".tar.gz";
   ASSIGN_OR_RETURN(const Archived packed,
-                   WriteArchive(contents, name, named ? IfThere::kReplace : IfThere::kKeep));
+                   PackInto(name, named ? IfThere::kReplace : IfThere::kKeep, contents));
   if (request.json) {
     OrderedJson told;
     told["file"] = name;
