@@ -1,11 +1,9 @@
-// Writes files beside the loop: on a thread that may be left behind, one write at a time, so that a
+// Writes files beside the loop: on a thread that may be left behind, one after the other, so that a
 // disk that hangs or is full holds nothing up. That is said once, and again once all was well in
-// between.
-//
-// Decides when to write. The owner decides what is written, and what follows if that cannot be
-// done.
+// between. What the disk refuses is tried again with the next write.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,11 +17,13 @@ class BackgroundWriter {
  public:
   static constexpr Duration kPatience{2'000};  // Of one write; then it is said.
 
+  // On a thread, never two at a time; it owns all that it touches.
+  using Task = std::function<Result<void>()>;
+
   struct Parts {
     std::string place;        // For people.
     std::string consequence;  // For the message: the loss if it cannot be written.
-    // On a thread, never twice at a time; it owns all that it touches.
-    std::function<Result<void>()> write;
+    std::size_t room = 0;     // Tasks that may wait; beyond that the oldest goes.
   };
 
   BackgroundWriter(Loop& loop, Parts parts);
@@ -32,7 +32,9 @@ class BackgroundWriter {
 
   // On the loop. Where a thread is at it still, the next write begins at its end; if it was left
   // behind, the next call takes along what waits.
-  void Write();
+  void Write(Task task);
+  // What waits, if anything does.
+  void WriteAgain();
 
   // The loop has ended: waiting data is written, if that is possible within `limit`; else a message
   // reports that. Later nothing is written, nor by a thread that was left behind.
@@ -41,6 +43,7 @@ class BackgroundWriter {
  private:
   struct Shared;  // With the thread.
 
+  void Start();
   // False: it was not.
   bool IsWell(bool in_time, Duration limit, const std::string& refused);
 

@@ -6,11 +6,9 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <mutex>
 #include <optional>
 #include <set>
 #include <utility>
-#include <vector>
 
 #include "common/files.h"
 #include "common/json.h"
@@ -26,11 +24,6 @@ constexpr std::size_t kEventTail = 3 * History::kMostBytes;
 constexpr unsigned kEventMode = 0644;
 
 using EventPlace = std::pair<RunId, EventMark>;
-
-struct WaitingEvent {
-  EventPlace place;
-  std::string text;
-};
 
 // Of a line of ours; {}: it is none.
 EventPlace PlaceOf(std::string_view line) {
@@ -51,12 +44,8 @@ struct EventFile::Shared {
   const std::filesystem::path path;
   const std::filesystem::path before;
 
-  std::mutex mutex;  // Of all below.
-  std::vector<WaitingEvent> waiting;
-  std::size_t bytes = 0;
-
-  std::optional<std::set<EventPlace>> there;  // This and the next: whose turn it is to write.
-  bool torn = false;                          // The file does not end with a whole line.
+  std::optional<std::set<EventPlace>> there;
+  bool torn = false;  // The file does not end with a whole line.
 
   // Reads the file's end once, and that of the file before if this one is short.
   Result<void> Look(int fd, std::uint64_t size) {
@@ -88,18 +77,7 @@ struct EventFile::Shared {
     return {};
   }
 
-  // Writes the lines that wait. Only the caller that may write takes them: a caller that waits for
-  // the lock has waited for all of it.
-  Result<void> Append() {
-    std::vector<WaitingEvent> lines = Take();
-    Result<void> written = lines.empty() ? Result<void>() : Write(lines);
-    if (!written) {
-      PutBack(std::move(lines));
-    }
-    return written;
-  }
-
-  Result<void> Write(const std::vector<WaitingEvent>& lines) {
+  Result<void> Write(const EventPlace& place, const std::string& line) {
     for (bool again = false;; again = true) {
       ASSIGN_OR_RETURN(const UniqueFd fd,
                        OpenOrdinary(path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, kEventMode));
@@ -118,30 +96,15 @@ struct EventFile::Shared {
         torn = false;
         continue;
       }
-      std::string text = torn ? "\n" : "";
-      for (const WaitingEvent& line : lines) {
-        text += there->contains(line.place) ? "" : line.text;
+      if (there->contains(place)) {
+        return {};
       }
+      const std::string text = (torn ? "\n" : "") + line;
       torn = true;
       RETURN_IF_ERROR(WriteAll(fd.get(), text, path));
       torn = false;
       return {};
     }
-  }
-
-  // As far as there is room for it beside what has come since.
-  void PutBack(std::vector<WaitingEvent> lines) {
-    const std::lock_guard lock(mutex);
-    while (!lines.empty() && bytes + lines.back().text.size() <= kMostWaiting) {
-      bytes += lines.back().text.size();
-      waiting.insert(waiting.begin(), std::move(lines.back()));
-      lines.pop_back();
-    }
-  }
-  std::vector<WaitingEvent> Take() {
-    const std::lock_guard lock(mutex);
-    bytes = 0;
-    return std::exchange(waiting, {});
   }
 };
 
@@ -150,7 +113,7 @@ EventFile::EventFile(Loop& loop, std::filesystem::path directory)
       writer_(loop,
               {.place = shared_->path.native(),
                .consequence = "events of this run are not in that file until it can be written",
-               .write = [shared = shared_] { return shared->Append(); }}) {}
+               .room = kMostWaiting}) {}
 
 EventFile::~EventFile() = default;
 
@@ -162,16 +125,8 @@ std::string EventLineOf(const RunId& run_id, const RunEvent& event) {
 }
 
 void EventFile::Keep(const RunId& run_id, const RunEvent& event) {
-  WaitingEvent line{{run_id, event.mark()}, EventLineOf(run_id, event)};
-  {
-    const std::lock_guard lock(shared_->mutex);
-    if (shared_->bytes + line.text.size() > kMostWaiting) {
-      return;  // Said when the write before was late.
-    }
-    shared_->bytes += line.text.size();
-    shared_->waiting.push_back(std::move(line));
-  }
-  writer_.Write();
+  writer_.Write([shared = shared_, place = EventPlace{run_id, event.mark()},
+                 line = EventLineOf(run_id, event)] { return shared->Write(place, line); });
 }
 
 }  // namespace ddprun

@@ -7,8 +7,8 @@
 // its end are not written again. A line has number and term, so that a reader can order lines that
 // two servers wrote beside each other.
 //
-// Never holds the loop up (background_writer.h): events that do not fit into kMostWaiting meanwhile
-// are dropped. One message reports that, and one the events that the disk refuses.
+// Never holds the loop up (background_writer.h): of the events that wait meanwhile the newest
+// kMostWaiting are kept.
 #pragma once
 
 #include <filesystem>
@@ -27,7 +27,7 @@ std::string EventLineOf(const RunId& run_id, const RunEvent& event);
 class EventFile {
  public:
   static constexpr std::size_t kMostBytes = std::size_t{8} << 20;
-  static constexpr std::size_t kMostWaiting = std::size_t{1} << 20;
+  static constexpr std::size_t kMostWaiting = 4'096;
 
   EventFile(Loop& loop, std::filesystem::path directory);
   ~EventFile();

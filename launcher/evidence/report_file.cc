@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <mutex>
 #include <utility>
 
 #include "common/files.h"
@@ -39,34 +38,6 @@ struct ReportFile::Shared {
   const fs::path directory;
   // No two servers make their files under one name.
   const std::string own = ".new-" + Hex(RandomBits());
-
-  std::mutex mutex;  // Of the next.
-  std::optional<RunOverview> waiting;
-
-  bool Waits() {
-    const std::lock_guard lock(mutex);
-    return waiting.has_value();
-  }
-
-  // The newest one counts.
-  void Put(RunOverview overview) {
-    const std::lock_guard lock(mutex);
-    waiting = std::move(overview);
-  }
-
-  Result<void> Write() {
-    std::optional<RunOverview> overview;
-    {
-      const std::lock_guard lock(mutex);
-      overview.swap(waiting);
-    }
-    Result<void> written = overview ? Write(*overview) : Result<void>();
-    if (!written) {
-      const std::lock_guard lock(mutex);
-      waiting = waiting ? std::move(waiting) : std::move(overview);
-    }
-    return written;
-  }
 
   Result<void> Write(const RunOverview& overview) {
     return IsOvertaken(overview) ? Result<void>() : Replace(kReportFile, RunPage(overview));
@@ -105,7 +76,7 @@ ReportFile::ReportFile(Loop& loop, const fs::path& directory, RunId run_id, std:
       shared_(std::make_shared<Shared>(directory)),
       writer_(loop, {.place = (directory / kReportFile).native(),
                      .consequence = "how the run ended is not in that file until it can be written",
-                     .write = [shared = shared_] { return shared->Write(); }}),
+                     .room = 1}),
       timer_(loop) {}
 
 void ReportFile::Begin(Look look, Term term) {
@@ -157,15 +128,17 @@ void ReportFile::Take(bool last) {
   if ((over || last) && (last_ != bare || !over)) {  // The page shows the end as of then.
     last_ = std::move(bare);
     collector_.AddLastSeen(*run);
-    shared_->Put({.run = *std::move(run),
-                  .unix_ms = now,
-                  .term = term_,
-                  .node = node_,
-                  .remark = over ? "" : "not over when its server ended",
-                  .events = collector_.Events()});
-  }
-  if (shared_->Waits()) {
-    writer_.Write();
+    writer_.Write([shared = shared_,
+                   overview = RunOverview{.run = *std::move(run),
+                                          .unix_ms = now,
+                                          .term = term_,
+                                          .node = node_,
+                                          .remark = over ? "" : "not over when its server ended",
+                                          .events = collector_.Events()}] {
+      return shared->Write(overview);
+    });
+  } else {
+    writer_.WriteAgain();
   }
 }
 

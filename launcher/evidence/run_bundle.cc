@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -26,50 +25,13 @@ bool IsOne(const RunEvent& event, std::initializer_list<const char*> kinds) {
 
 }  // namespace
 
-struct RunBundle::Shared {
-  struct Part {
-    fs::path bundle;
-    const char* name = nullptr;
-    // Made by its writer.
-    std::function<std::string()> text;
-  };
-  std::mutex mutex;
-  std::vector<Part> waiting;
-
-  // A part that the disk has no time for is dropped: workers must not wait for it.
-  void Put(Part part) {
-    const std::lock_guard lock(mutex);
-    if (waiting.size() < kMostWaiting) {
-      waiting.push_back(std::move(part));
-    }
-  }
-
-  Result<void> Write() {
-    std::vector<Part> parts;
-    {
-      const std::lock_guard lock(mutex);
-      parts.swap(waiting);
-    }
-    Result<void> all;  // One that cannot be written keeps no other from it.
-    for (const Part& part : parts) {
-      Result<void> written = MakeBundle(part.bundle);
-      if (written) {
-        written = WriteWhole(part.bundle / part.name, part.text(), kBundleMode);
-      }
-      all = all ? written : all;
-    }
-    return all;
-  }
-};
-
 RunBundle::RunBundle(Loop& loop, fs::path place, std::string node)
     : place_(std::move(place)),
       node_(std::move(node)),
-      shared_(std::make_shared<Shared>()),
       writer_(loop,
               {.place = (place_ / kBundlePrefix).native() + "*",
                .consequence = "the server's evidence of a hang or a failure is not kept there",
-               .write = [shared = shared_] { return shared->Write(); }}) {}
+               .room = kMostWaiting}) {}
 
 void RunBundle::Begin(Look look, Term term) {
   look_ = std::move(look);
@@ -96,31 +58,35 @@ void RunBundle::Note(const RunId& run_id, const RunEvent& event) {
     return;
   }
   if (!verdict_.empty()) {
-    shared_->Put({BundleOf(place_, open_), "verdict.txt", [text = verdict_] { return text; }});
+    Put("verdict.txt", [text = verdict_] { return text; });
   }
   if (IsOne(event, {kEventRestarting, kEventEnded, kEventStopped})) {
     open_ = {};
   }
-  writer_.Write();
+}
+
+void RunBundle::Put(const char* name, std::function<std::string()> text) {
+  writer_.Write([bundle = BundleOf(place_, open_), name, text = std::move(text)]() -> Result<void> {
+    RETURN_IF_ERROR(MakeBundle(bundle));
+    return WriteWhole(bundle / name, text(), kBundleMode);
+  });
 }
 
 void RunBundle::TakeState(const RunEvent& event) {
-  shared_->Put({BundleOf(place_, open_), "events.jsonl",
-                [run = run_id_, events = std::vector(events_.begin(), events_.end())] {
-                  std::string lines;
-                  for (const RunEvent& one : events) {
-                    lines += EventLineOf(run, one);
-                  }
-                  return lines;
-                }});
+  Put("events.jsonl", [run = run_id_, events = std::vector(events_.begin(), events_.end())] {
+    std::string lines;
+    for (const RunEvent& one : events) {
+      lines += EventLineOf(run, one);
+    }
+    return lines;
+  });
   std::optional<RunStatus> run = look_ ? look_(run_id_) : std::nullopt;
   if (run) {
-    shared_->Put(
-        {BundleOf(place_, open_), kStateFile,
-         [overview = RunOverview{
-              .run = *std::move(run), .unix_ms = event.when.ms, .term = term_, .node = node_}] {
-           return JsonText(StateInJson(overview)) + "\n";
-         }});
+    Put(kStateFile,
+        [overview = RunOverview{
+             .run = *std::move(run), .unix_ms = event.when.ms, .term = term_, .node = node_}] {
+          return JsonText(StateInJson(overview)) + "\n";
+        });
   }
 }
 

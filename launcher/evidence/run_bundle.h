@@ -12,7 +12,6 @@
 #include <deque>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
 #include <string>
 
@@ -44,9 +43,9 @@ class RunBundle {
   void Finish(Duration limit) { writer_.Finish(limit); }
 
  private:
-  struct Shared;  // With the thread.
-
   void TakeState(const RunEvent& event);
+  // A file of the open bundle; its writer makes the text.
+  void Put(const char* name, std::function<std::string()> text);
 
   const std::filesystem::path place_;
   const std::string node_;
@@ -56,7 +55,6 @@ class RunBundle {
   std::deque<RunEvent> events_;
   Generation open_;      // Of the bundle whose verdict is still to come; 0: none.
   std::string verdict_;  // So far.
-  const std::shared_ptr<Shared> shared_;
   BackgroundWriter writer_;
 };
 
