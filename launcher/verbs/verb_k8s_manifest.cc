@@ -20,8 +20,6 @@ constexpr std::size_t kLongestLabel = 63;    // Of a pod's host name.
 constexpr std::uint32_t kLeftOfGrace = 30;   // Seconds from the workers' last to the pod's.
 
 struct ManifestOptions {
-  // The example that is filled in.
-  std::string_view file = kJobYaml;
   // The fewest nodes that train; more than the cluster has, and pods wait.
   std::uint32_t least = 1;
   // The most nodes that train; more than `least`: the run is elastic.
@@ -34,35 +32,46 @@ struct ManifestOptions {
   std::uint32_t grace = 150;
   // The program with its arguments; empty: refused.
   std::vector<std::string> program;
-};
-
-struct RawManifest {
-  std::string nodes = "1";
+  // Texts of Kubernetes, as it names and counts.
   std::string cpus, memory, image = "train:latest", claim = "ckpt", name = "train";
   std::string runtime = "torch-distributed";
   bool job_set = false, train_job = false;
 };
 
-void AddManifestFlags(FlagRows& flags, RawManifest& raw, ManifestOptions& options) {
-  flags.Value("--nodes,--nnodes", raw.nodes, "N|MIN:MAX",
-              "Nodes, a pod each: N, or MIN:MAX for a run that continues without lost nodes and "
-              "grows (default 1)");
+Result<void> ReadNodes(const std::string& text, ManifestOptions& options) {
+  const std::size_t colon = text.find(':');
+  const auto least = NotNegative(text.substr(0, colon));
+  const auto most = colon == text.npos ? least : NotNegative(text.substr(colon + 1));
+  if (!least || !most || *least < 1 || *most < *least || *most > kMostOfAJob) {
+    return Invalid("--nodes must be N or MIN:MAX, from 1 to " + std::to_string(kMostOfAJob), text);
+  }
+  options.least = *least;
+  options.most = *most;
+  return {};
+}
+
+void AddManifestFlags(FlagRows& flags, ManifestOptions& options) {
+  flags.Read("--nodes,--nnodes", "1", "N|MIN:MAX",
+             "Nodes, a pod each: N, or MIN:MAX for a run that continues without lost nodes and "
+             "grows (default 1)",
+             [&options](const std::string& text) { return ReadNodes(text, options); });
   flags.Count("--gpus", options.gpus, 0, "N", "GPUs per node, each with a worker (default: none)");
-  flags.Value("--cpus", raw.cpus, "N", "CPUs per node, as Kubernetes takes it (default: no limit)");
-  flags.Value("--memory", raw.memory, "QUANTITY",
+  flags.Value("--cpus", options.cpus, "N",
+              "CPUs per node, as Kubernetes takes it (default: no limit)");
+  flags.Value("--memory", options.memory, "QUANTITY",
               "Memory per node, as Kubernetes takes it: 64Gi (default: no limit)");
   flags.Count("--nproc-per-node", options.workers, 0, "N",
               "Workers per node (default: one per GPU, else 1)");
-  flags.Value("--image", raw.image, "IMAGE",
+  flags.Value("--image", options.image, "IMAGE",
               "The container's image, which has ddprun and PROGRAM (default train:latest)");
-  flags.Value("--claim", raw.claim, "NAME",
+  flags.Value("--claim", options.claim, "NAME",
               "The PersistentVolumeClaim that all nodes share (default ckpt)");
   flags.Seconds("--grace", options.grace,
                 "From TERM to KILL of a pod; workers have 30 s less to save (default 150s)");
-  flags.Value("--name", raw.name, "NAME", "The job's name (default train)");
-  flags.Switch("--jobset", raw.job_set, "A JobSet (default: an Indexed Job and a Service)");
-  flags.Switch("--trainjob", raw.train_job, "A TrainJob of Kubeflow's Trainer");
-  flags.Value("--runtime", raw.runtime, "NAME",
+  flags.Value("--name", options.name, "NAME", "The job's name (default train)");
+  flags.Switch("--jobset", options.job_set, "A JobSet (default: an Indexed Job and a Service)");
+  flags.Switch("--trainjob", options.train_job, "A TrainJob of Kubeflow's Trainer");
+  flags.Value("--runtime", options.runtime, "NAME",
               "With --trainjob: its ClusterTrainingRuntime (default torch-distributed)");
 }
 
@@ -97,55 +106,43 @@ bool IsQuantity(const std::string& text, std::initializer_list<std::string_view>
          std::ranges::find(units, std::string_view(end, text.end())) != units.end();
 }
 
-void CheckQuantities(const RawManifest& raw, Problems& problems) {
-  if (!raw.cpus.empty() && !IsQuantity(raw.cpus, {"", "m"})) {
+void CheckQuantities(const ManifestOptions& options, Problems& problems) {
+  if (!options.cpus.empty() && !IsQuantity(options.cpus, {"", "m"})) {
     problems.Add(
         "--cpus must be a number above 0 (500m are 500 thousandths), as 4, 0.5 or 500m: '" +
-        raw.cpus + "'");
+        options.cpus + "'");
   }
-  if (!raw.memory.empty() && !IsQuantity(raw.memory, {"", "k", "M", "G", "T", "P", "E", "Ki", "Mi",
-                                                      "Gi", "Ti", "Pi", "Ei"})) {
+  if (!options.memory.empty() &&
+      !IsQuantity(options.memory,
+                  {"", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})) {
     problems.Add(
         "--memory must be a number of bytes above 0, or a number with a unit of Kubernetes, as "
         "64Gi: '" +
-        raw.memory + "'");
+        options.memory + "'");
   }
 }
 
-void ReadNodes(const std::string& text, ManifestOptions& options, Problems& problems) {
-  const std::size_t colon = text.find(':');
-  const auto least = NotNegative(text.substr(0, colon));
-  const auto most = colon == text.npos ? least : NotNegative(text.substr(colon + 1));
-  if (!least || !most || *least < 1 || *most < *least || *most > kMostOfAJob) {
-    problems.Add("--nodes must be N or MIN:MAX, from 1 to " + std::to_string(kMostOfAJob) + ": '" +
-                 text + "'");
-    return;
-  }
-  options.least = *least;
-  options.most = *most;
-}
-
-void CheckNames(const RawManifest& raw, const ManifestOptions& options, Problems& problems) {
-  const std::size_t longest = kLongestLabel -
-                              std::string(raw.job_set || raw.train_job ? "-node-0-" : "-").size() -
-                              std::to_string(options.most - 1).size();  // The last pod's host name.
-  if (!IsLabel(raw.name) || !IsLower(raw.name.front()) || raw.name.size() > longest) {
+void CheckNames(const ManifestOptions& options, Problems& problems) {
+  const std::size_t longest =
+      kLongestLabel - std::string(options.job_set || options.train_job ? "-node-0-" : "-").size() -
+      std::to_string(options.most - 1).size();  // The last pod's host name.
+  if (!IsLabel(options.name) || !IsLower(options.name.front()) || options.name.size() > longest) {
     problems.Add(
         "--name must begin with a letter and have only a-z, 0-9 and inner hyphens, at most " +
         std::to_string(longest) + " characters, because the pods' host names begin with it: '" +
-        raw.name + "'");
+        options.name + "'");
   }
   for (const auto& [flag, text] :
-       {std::pair("--claim", raw.claim), std::pair("--runtime", raw.runtime)}) {
+       {std::pair("--claim", options.claim), std::pair("--runtime", options.runtime)}) {
     if (!IsName(text)) {
       problems.Add(std::string(flag) +
                    " must be a name of Kubernetes (a-z, 0-9, inner hyphens, single dots): '" +
                    text + "'");
     }
   }
-  if (raw.image.empty() ||
-      std::ranges::any_of(raw.image, [](char c) { return c >= 0 && c <= ' '; })) {
-    problems.Add("--image must be one word: '" + raw.image + "'");
+  if (options.image.empty() ||
+      std::ranges::any_of(options.image, [](char c) { return c >= 0 && c <= ' '; })) {
+    problems.Add("--image must be one word: '" + options.image + "'");
   }
 }
 
@@ -180,9 +177,10 @@ Result<std::string> ProgramWords(const std::string& name, std::vector<std::strin
   return words;
 }
 
-std::string Limits(const RawManifest& raw, const ManifestOptions& options) {
+std::string Limits(const ManifestOptions& options) {
   std::string limits = options.gpus > 0 ? "nvidia.com/gpu: " + std::to_string(options.gpus) : "";
-  for (const auto& [name, amount] : {std::pair("cpu", raw.cpus), std::pair("memory", raw.memory)}) {
+  for (const auto& [name, amount] :
+       {std::pair("cpu", options.cpus), std::pair("memory", options.memory)}) {
     if (!amount.empty()) {
       limits += (limits.empty() ? "" : ", ") + std::string(name) + ": \"" + amount + '"';
     }
@@ -190,9 +188,9 @@ std::string Limits(const RawManifest& raw, const ManifestOptions& options) {
   return limits;
 }
 
-Result<std::string> Manifest(const RawManifest& raw, const ManifestOptions& options) {
-  ASSIGN_OR_RETURN(const std::string program, ProgramWords(raw.name, options.program));
-  ASSIGN_OR_RETURN(const std::string image, Quoted(raw.image));
+Result<std::string> Manifest(const ManifestOptions& options) {
+  ASSIGN_OR_RETURN(const std::string program, ProgramWords(options.name, options.program));
+  ASSIGN_OR_RETURN(const std::string image, Quoted(options.image));
   const std::string least = std::to_string(options.least);
   const std::string most = std::to_string(options.most);
   const std::string nodes = (options.least < options.most ? least + ":" : "") + most;
@@ -200,13 +198,16 @@ Result<std::string> Manifest(const RawManifest& raw, const ManifestOptions& opti
   const std::uint32_t save = options.grace > 2 * kLeftOfGrace ? options.grace - kLeftOfGrace
                                                               : std::max(1u, options.grace / 2);
   return FilledExample(
-      options.file,
-      {{"\"train\"", '"' + raw.name + '"'},
-       {"patch job train", "patch job " + raw.name},
-       {"train-0.train", raw.name + "-0." + raw.name},
+      options.train_job              ? kTrainJobYaml
+      : options.job_set              ? kJobSetYaml
+      : options.least < options.most ? kElasticYaml
+                                     : kJobYaml,
+      {{"\"train\"", '"' + options.name + '"'},
+       {"patch job train", "patch job " + options.name},
+       {"train-0.train", options.name + "-0." + options.name},
        {"\"train:latest\"", image},
-       {"\"ckpt\"", '"' + raw.claim + '"'},
-       {"\"torch-distributed\"", '"' + raw.runtime + '"'},
+       {"\"ckpt\"", '"' + options.claim + '"'},
+       {"\"torch-distributed\"", '"' + options.runtime + '"'},
        {"--nnodes=2:8", "--nnodes=" + nodes},
        {"--nnodes=8", "--nnodes=" + nodes},
        {"completions: 2", "completions: " + least},
@@ -217,7 +218,7 @@ Result<std::string> Manifest(const RawManifest& raw, const ManifestOptions& opti
        {"\"parallelism\": 8", "\"parallelism\": " + most},
        {"numNodes: 8", "numNodes: " + most},
        {"--nproc-per-node=8", "--nproc-per-node=" + std::to_string(workers)},
-       {"nvidia.com/gpu: 8", Limits(raw, options)},
+       {"nvidia.com/gpu: 8", Limits(options)},
        {"Seconds: 150", "Seconds: " + std::to_string(options.grace)},
        {"--shutdown-timeout=120", "--shutdown-timeout=" + std::to_string(save)},
        {R"("ddprun-train", "--model=mlp", "--checkpoint-dir=/ckpt/train")", program}});
@@ -226,32 +227,26 @@ Result<std::string> Manifest(const RawManifest& raw, const ManifestOptions& opti
 }  // namespace
 
 std::string ParseK8sManifest(VerbLine& line) {
-  RawManifest raw;
   ManifestOptions options;
-  AddManifestFlags(line.flags, raw, options);
+  AddManifestFlags(line.flags, options);
   if (!line.ParseUpToProgram()) {
     return "";
   }
   Problems& problems = line.problems;
-  if (raw.job_set && raw.train_job) {
+  if (options.job_set && options.train_job) {
     problems.Add("--jobset and --trainjob exclude each other");
   }
-  if (!raw.train_job && ValueOf(line.settings, "runtime")) {
+  if (!options.train_job && ValueOf(line.settings, "runtime")) {
     problems.Add("--runtime needs --trainjob");
   }
-  ReadNodes(raw.nodes, options, problems);
-  options.file = raw.train_job                  ? kTrainJobYaml
-                 : raw.job_set                  ? kJobSetYaml
-                 : options.least < options.most ? kElasticYaml
-                                                : kJobYaml;
-  CheckQuantities(raw, problems);
-  CheckNames(raw, options, problems);
+  CheckQuantities(options, problems);
+  CheckNames(options, problems);
   options.program = line.rest;
   if (options.program.empty() || options.program.front().empty()) {
     problems.Add("no program given. Usage: ddprun k8s-manifest [options] PROGRAM [arguments]");
     return "";
   }
-  const Result<std::string> manifest = Manifest(raw, options);
+  const Result<std::string> manifest = Manifest(options);
   problems.Check(manifest);
   return manifest ? *manifest : "";
 }
