@@ -1,7 +1,7 @@
 #include "trainer/tensorboard/curve_records.h"
 
-#include <array>
 #include <bit>
+#include <boost/crc.hpp>
 
 namespace ddprun {
 namespace {
@@ -22,18 +22,6 @@ constexpr std::uint32_t kTag = 1;
 constexpr std::uint32_t kSimpleValue = 2;
 constexpr std::uint32_t kStatus = 1;
 constexpr std::uint64_t kStatusStart = 1;
-
-constexpr std::array<std::uint32_t, 256> kCrcTable = [] {
-  std::array<std::uint32_t, 256> table{};
-  for (std::uint32_t byte = 0; byte < table.size(); ++byte) {
-    std::uint32_t crc = byte;
-    for (int bit = 0; bit < 8; ++bit) {
-      crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0);
-    }
-    table[byte] = crc;
-  }
-  return table;
-}();
 
 template <class Unsigned>
 void PutFixed(std::string& out, Unsigned value) {
@@ -73,11 +61,9 @@ std::string EventAt(double wall_time, std::uint64_t step) {
 }  // namespace
 
 std::uint32_t Crc32c(std::string_view bytes) {
-  std::uint32_t crc = ~0u;
-  for (const char c : bytes) {
-    crc = (crc >> 8) ^ kCrcTable[(crc ^ static_cast<unsigned char>(c)) & 0xff];
-  }
-  return ~crc;
+  boost::crc_optimal<32, 0x1edc6f41, ~0u, ~0u, true, true> crc;
+  crc.process_bytes(bytes.data(), bytes.size());
+  return crc.checksum();
 }
 
 std::uint32_t MaskedCrc32c(std::string_view bytes) {
