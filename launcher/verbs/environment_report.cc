@@ -1,6 +1,5 @@
 #include "launcher/verbs/environment_report.h"
 
-#include <elf.h>
 #include <gnu/libc-version.h>
 #include <sys/resource.h>
 #include <sys/utsname.h>
@@ -9,13 +8,12 @@
 #include <algorithm>
 #include <array>
 #include <boost/version.hpp>
-#include <cstring>
 #include <filesystem>
-#include <sstream>
 #include <string_view>
 
 #include "agent/host/interfaces.h"
 #include "agent/watch/memory_kills.h"
+#include "agent/workers/child_run.h"
 #include "agent/workers/gpu_list.h"
 #include "agent/workers/numa_binding.h"
 #include "agent/workers/worker_spec.h"
@@ -30,6 +28,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::size_t kItemLabel = 26;
+constexpr Duration kLoaderLimit{10'000};
 
 std::string Item(const std::string& label, const std::string& text) {
   return "  " + label +
@@ -79,40 +78,23 @@ std::vector<fs::path> SitesOf(const fs::path& python) {
   return sites;
 }
 
-// The RUNPATH of an executable: where it looks for its libraries, separated by colons. Empty: none,
-// or no such file.
-std::string RunPath(const fs::path& path) {
-  constexpr std::size_t kMaxFile = 64 << 20;
-  const Result<std::string> file = ReadFile(path.native(), kMaxFile);
-  Elf64_Ehdr header{};
-  if (!file || file->size() < sizeof header) {
-    return "";
-  }
-  std::memcpy(&header, file->data(), sizeof header);
-  const auto section = [&](std::size_t index) {
-    Elf64_Shdr found{};
-    const std::size_t at = header.e_shoff + index * sizeof found;
-    if (at + sizeof found <= file->size()) {
-      std::memcpy(&found, file->data() + at, sizeof found);
-    }
-    return found;
-  };
-  for (std::size_t i = 0; i < header.e_shnum; ++i) {
-    const Elf64_Shdr dynamic = section(i);
-    if (dynamic.sh_type != SHT_DYNAMIC) {
-      continue;
-    }
-    const std::size_t strings = section(dynamic.sh_link).sh_offset;
-    Elf64_Dyn entry{};
-    for (std::size_t at = dynamic.sh_offset;
-         at + sizeof entry <=
-         std::min<std::size_t>(dynamic.sh_offset + dynamic.sh_size, file->size());
-         at += sizeof entry) {
-      std::memcpy(&entry, file->data() + at, sizeof entry);
-      const std::size_t text = strings + entry.d_un.d_val;
-      if ((entry.d_tag == DT_RUNPATH || entry.d_tag == DT_RPATH) && text < file->size()) {
-        return file->c_str() + text;
-      }
+// The file that the loader takes for a library of this program, as ldd finds it; empty: none.
+fs::path LoadedBy(const fs::path& program, const std::string& library) {
+  WorkerSpec spec;
+  spec.helper = true;
+  spec.command = {program.native(), {program.native()}};
+  spec.environment = ProcessEnvironment();
+  spec.environment["LD_TRACE_LOADED_OBJECTS"] = "1";
+  std::string listed;
+  (void)ChildRun().Run(spec, {.limit = kLoaderLimit, .output = [&](int, std::string_view bytes) {
+                                listed += bytes;
+                                return true;
+                              }});
+  for (const std::string& line : Split(listed, '\n')) {
+    const std::string before = "\t" + library + " => ";
+    if (line.starts_with(before)) {
+      const fs::path found = line.substr(before.size(), line.rfind(" (") - before.size());
+      return found.is_absolute() ? found.lexically_normal() : "";
     }
   }
   return "";
@@ -124,29 +106,16 @@ std::string Trainer() {
   if (!fs::exists(path, ignored)) {
     return "not beside ddprun";
   }
-  constexpr std::string_view kOrigin = "$ORIGIN/";
-  fs::path libraries;  // Where none has it: the first.
-  int others = 0;
-  bool there = false;
-  std::istringstream entries(RunPath(path));
-  for (std::string entry; !there && std::getline(entries, entry, ':');) {
-    const fs::path place = entry.starts_with(kOrigin)
-                               ? path.parent_path() / entry.substr(kOrigin.size())
-                               : fs::path(entry);
-    there = !entry.empty() && fs::exists(place / "libtorch_cpu.so", ignored);
-    others += libraries.empty() ? 0 : 1;
-    libraries = there || libraries.empty() ? place.lexically_normal() : libraries;
+  const fs::path libtorch = LoadedBy(path, "libtorch_cpu.so");
+  if (libtorch.empty()) {
+    return path.native() +
+           ", whose libtorch is MISSING in all its places (readelf -d shows its RUNPATH)";
   }
   // The folder may be a link into a Python environment, which knows the version.
-  const fs::path torch = fs::weakly_canonical(libraries, ignored).parent_path();
+  const fs::path torch = fs::weakly_canonical(libtorch, ignored).parent_path().parent_path();
   const std::string version = PackageVersion(torch.parent_path(), "torch");
-  std::string text = path.native() + ", libtorch " +
-                     (version.empty() ? "of unknown version" : version) +
-                     (there ? " in " : " is MISSING in ") + libraries.native();
-  if (!there && others > 0) {
-    text += " and " + std::to_string(others) + " more places (readelf -d shows its RUNPATH)";
-  }
-  return text;
+  return path.native() + ", libtorch " + (version.empty() ? "of unknown version" : version) +
+         " in " + libtorch.parent_path().native();
 }
 
 // libnccl of the system's own places, and of the Python packages `sites`.
