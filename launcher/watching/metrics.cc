@@ -4,8 +4,7 @@
 #include <array>
 #include <charconv>
 #include <map>
-#include <span>
-#include <string_view>
+#include <vector>
 
 #include "launcher/headline.h"
 #include "rendezvous/stragglers.h"
@@ -28,7 +27,7 @@ std::string Quoted(std::string_view text) {
   return quoted + '"';
 }
 
-std::string Number(double value) {
+std::string NumberText(double value) {
   std::array<char, 32> digits;
   const auto end = std::to_chars(digits.data(), digits.data() + digits.size(), value).ptr;
   return {digits.data(), end};
@@ -39,6 +38,8 @@ double Seconds(std::chrono::microseconds duration) {
 }
 
 using Labels = std::vector<std::pair<std::string_view, std::string>>;
+
+}  // namespace
 
 // The series of one metric.
 class Series {
@@ -56,7 +57,7 @@ class Series {
       text_ += '=' + Quoted(text);
       before = ',';
     }
-    text_ += (labels.empty() ? " " : "} ") + Number(value) + '\n';
+    text_ += (labels.empty() ? " " : "} ") + NumberText(value) + '\n';
   }
   // Adds the machine's facts that belong to this metric.
   void AddOf(const std::vector<HostSample>& samples) {
@@ -80,17 +81,11 @@ class Series {
   const std::string_view name_;
 };
 
+namespace {
+
 void TellHost(const NodeView& view, Series& out) {
   out.AddOf(view.host);
 }
-
-struct Metric {
-  std::string_view name;
-  std::string_view type;
-  std::string_view labels;
-  std::string_view help;
-  void (*tell)(const NodeView&, Series&);
-};
 
 const RankProgress* SlowestOf(const NodeView& view) {
   const auto slowest = std::min_element(
@@ -384,19 +379,8 @@ std::string MetricsOfServer(const std::optional<RunStatus>& run, double unix_now
   return Told(std::span(kOfNode).first(run ? 2 : 1), view, unix_now);  // Version and run.
 }
 
-std::vector<MetricRow> MetricTable() {
-  std::vector<MetricRow> rows;
-  const auto add = [&rows](const Metric& metric, bool of_run) {
-    rows.push_back({std::string(metric.name), std::string(metric.type), std::string(metric.labels),
-                    std::string(metric.help), of_run});
-  };
-  for (const Metric& metric : kOfNode) {
-    add(metric, false);
-  }
-  for (const Metric& metric : kOfRun) {
-    add(metric, true);
-  }
-  return rows;
+std::span<const Metric> MetricTable(bool of_run) {
+  return of_run ? std::span<const Metric>(kOfRun) : kOfNode;
 }
 
 }  // namespace ddprun

@@ -7,8 +7,9 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
-#include <vector>
+#include <string_view>
 
 #include "launcher/watching/node_view.h"
 
@@ -22,13 +23,16 @@ std::string MetricsOfServer(const std::optional<RunStatus>& run, double unix_now
 
 std::string MetricsText(const NodeView& view, double unix_now);
 
-struct MetricRow {
-  std::string name;
-  std::string type;    // "gauge" or "counter".
-  std::string labels;  // "state"; empty: none.
-  std::string help;
-  bool of_run = false;  // Reported only by the node that hosts the server.
+class Series;
+
+struct Metric {
+  std::string_view name;
+  std::string_view type;    // "gauge" or "counter".
+  std::string_view labels;  // "state"; empty: none.
+  std::string_view help;
+  void (*tell)(const NodeView&, Series&);
 };
-std::vector<MetricRow> MetricTable();
+// `of_run`: those reported only by the node that hosts the server.
+std::span<const Metric> MetricTable(bool of_run);
 
 }  // namespace ddprun

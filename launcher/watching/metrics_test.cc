@@ -106,9 +106,11 @@ TEST(Metrics, AreWellFormed) {
       EXPECT_EQ(found[1], name);
     }
   }
-  for (const MetricRow& row : MetricTable()) {
-    EXPECT_TRUE(row.name.starts_with("ddprun_")) << row.name;
-    EXPECT_EQ(row.name.ends_with("_total"), row.type == "counter") << row.name;
+  for (const bool of_run : {false, true}) {
+    for (const Metric& row : MetricTable(of_run)) {
+      EXPECT_TRUE(row.name.starts_with("ddprun_")) << row.name;
+      EXPECT_EQ(row.name.ends_with("_total"), row.type == "counter") << row.name;
+    }
   }
 }
 

@@ -68,11 +68,9 @@ void PrintMetrics() {
   for (const bool of_run : {false, true}) {
     std::printf("\n%s:\n\n| metric | type | labels | |\n|---|---|---|---|\n",
                 of_run ? "Of the run, on the node that hosts the server" : "Of each node");
-    for (const MetricRow& row : MetricTable()) {
-      if (row.of_run == of_run) {
-        std::printf("| `%s` | %s | %s | %s |\n", row.name.c_str(), row.type.c_str(),
-                    row.labels.c_str(), row.help.c_str());
-      }
+    for (const Metric& row : MetricTable(of_run)) {
+      std::printf("| `%s` | %s | %s | %s |\n", row.name.data(), row.type.data(), row.labels.data(),
+                  row.help.data());
     }
   }
 }
