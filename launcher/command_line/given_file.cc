@@ -26,43 +26,13 @@ bool AwaitsWriter(int fd) {
          system.f_type != PIPEFS_MAGIC;
 }
 
-// How long a reader that has found nothing waits, and says so.
-class Waiting {
- public:
-  Waiting(const std::filesystem::path& path, const GivenPatience& patience)
-      : path_(path), patience_(patience) {}
-
-  // False: it is over. `ended`: every writer has gone.
-  bool ForMore(int fd, bool& ended) {
-    const auto waited = std::chrono::floor<Duration>(std::chrono::steady_clock::now() - begun_);
-    if (waited >= patience_.limit) {
-      return false;
-    }
-    if (!told_ && waited >= patience_.named) {
-      told_ = true;
-      patience_.say("waiting for the writer of '" + path_.native() + "', which is not a file, " +
-                    FormatDuration(patience_.limit) + " at most");
-    }
-    const Duration until = told_ ? patience_.limit : std::min(patience_.named, patience_.limit);
-    pollfd readable{fd, POLLIN, 0};
-    ::poll(&readable, 1, static_cast<int>((until - waited).count()));
-    ended = (readable.revents & POLLHUP) != 0;
-    return true;
-  }
-
- private:
-  const std::filesystem::path& path_;
-  const GivenPatience& patience_;
-  const std::chrono::steady_clock::time_point begun_ = std::chrono::steady_clock::now();
-  bool told_ = false;
-};
-
 Result<std::string> ReadFromWriter(int fd, const std::filesystem::path& path, std::size_t max_bytes,
                                    const GivenPatience& patience) {
   const bool awaits_writer = AwaitsWriter(fd);
-  Waiting waiting(path, patience);
+  const auto begun = std::chrono::steady_clock::now();
   std::string text;
-  bool ended = false;
+  bool told = false;
+  bool ended = false;  // Every writer has gone.
   while (true) {
     char piece[4096];
     const ssize_t got = ::read(fd, piece, sizeof piece);
@@ -75,11 +45,23 @@ Result<std::string> ReadFromWriter(int fd, const std::filesystem::path& path, st
       return SystemError("read", path.native(), errno);
     } else if (got == 0 && (ended || !awaits_writer || !text.empty())) {
       return text;
-    } else if (!waiting.ForMore(fd, ended)) {
-      return Error{ErrorKind::kInvalid,
-                   "cannot read '" + path.native() + "': it is not a file, and its writer " +
-                       (text.empty() ? "has written nothing" : "has not closed it") + " within " +
-                       FormatDuration(patience.limit) + " (name a file)"};
+    } else {
+      const auto waited = std::chrono::floor<Duration>(std::chrono::steady_clock::now() - begun);
+      if (waited >= patience.limit) {
+        return Error{ErrorKind::kInvalid,
+                     "cannot read '" + path.native() + "': it is not a file, and its writer " +
+                         (text.empty() ? "has written nothing" : "has not closed it") + " within " +
+                         FormatDuration(patience.limit) + " (name a file)"};
+      }
+      if (!told && waited >= patience.named) {
+        told = true;
+        patience.say("waiting for the writer of '" + path.native() + "', which is not a file, " +
+                     FormatDuration(patience.limit) + " at most");
+      }
+      const Duration until = told ? patience.limit : std::min(patience.named, patience.limit);
+      pollfd readable{fd, POLLIN, 0};
+      ::poll(&readable, 1, static_cast<int>((until - waited).count()));
+      ended = (readable.revents & POLLHUP) != 0;
     }
   }
 }

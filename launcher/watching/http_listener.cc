@@ -132,9 +132,11 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public H
       session->Reply(*answer_);
       return;
     }
-    waiting_.push_back({session, now + kPatienceWithLoop});
+    waiting_.push_back(session);
     AskLoop();
-    ArmLate();
+    if (waiting_.size() == 1) {
+      ArmLate();
+    }
   }
 
   void AskLoop() {
@@ -157,8 +159,9 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public H
     asked_ = false;
     answer_ = answer;
     answered_ = Clock::now();
-    for (const Waiting& waiting : std::exchange(waiting_, {})) {
-      waiting.session->Reply(*answer_);
+    lateness_.cancel();
+    for (const auto& session : std::exchange(waiting_, {})) {
+      session->Reply(*answer_);
     }
     for (const auto& session : std::list(sessions_)) {
       if (session->streams()) {
@@ -210,33 +213,21 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public H
     });
   }
 
-  // A request that waits for the loop for too long gets the answer that the loop stands still.
+  // Requests that wait for the loop for too long get the answer that the loop stands still.
   void ArmLate() {
-    if (waiting_.empty()) {
-      return;
-    }
-    lateness_.expires_at(waiting_.front().until);
+    lateness_.expires_after(kPatienceWithLoop);
     lateness_.async_wait([this](boost::system::error_code stopped) {
-      if (stopped) {
-        return;
+      if (!stopped) {
+        for (const auto& session : std::exchange(waiting_, {})) {
+          session->Reply(*late_);
+        }
       }
-      while (!waiting_.empty() && waiting_.front().until <= Clock::now()) {
-        const std::shared_ptr<HttpSession> session = std::move(waiting_.front().session);
-        waiting_.pop_front();
-        session->Reply(*late_);
-      }
-      ArmLate();
     });
   }
 
   void Gone(const HttpSession& session) override {
     sessions_.remove_if([&](const auto& other) { return other.get() == &session; });
   }
-
-  struct Waiting {
-    std::shared_ptr<HttpSession> session;
-    Clock::time_point until;
-  };
 
   const Ask ask_;
   const Answer late_;
@@ -248,8 +239,9 @@ class HttpListener::State : public std::enable_shared_from_this<State>, public H
   boost::asio::steady_timer lateness_{io_};
   boost::asio::steady_timer stream_timer_{io_};
   std::list<std::shared_ptr<HttpSession>> sessions_;
-  std::list<Waiting> waiting_;  // Each a session: kMostConnections, and those that made room.
-  bool started_ = false;        // Of the owner's thread.
+  // kMostConnections, and those that made room.
+  std::list<std::shared_ptr<HttpSession>> waiting_;
+  bool started_ = false;  // Of the owner's thread.
   bool asked_ = false;
   Answer answer_;  // None yet.
   Clock::time_point answered_;
