@@ -1,6 +1,7 @@
 #include "trainer/shared_settings.h"
 
-#include <cstdio>
+#include <array>
+#include <charconv>
 #include <nlohmann/json.hpp>
 
 #include "common/json.h"
@@ -18,74 +19,80 @@ std::string BoardKey(const char* what, std::size_t rank) {
   return "settings/" + std::string(what) + "/" + std::to_string(rank);
 }
 
-// Short where that is exact: "0.01", not "0.0100000000000000002".
-std::string Text(double value) {
-  char text[40];
-  for (const int digits : {6, 17}) {
-    std::snprintf(text, sizeof text, "%.*g", digits, value);
-    if (std::stod(text) == value) {
-      break;
-    }
-  }
-  return text;
+// The shortest text that is this number again: "0.1", "100000".
+std::string NumberText(double number) {
+  std::array<char, 400> text;  // Of the least one.
+  const auto end = text.data() + text.size();
+  return {text.data(), std::to_chars(text.data(), end, number, std::chars_format::fixed).ptr};
 }
 
-std::string Text(const std::optional<double>& value) {
-  return value ? Text(*value) : "off";
-}
-
-std::string Text(bool value) {
-  return value ? "on" : "off";
-}
-
-void AddLearning(SharedSettings& settings, const LearningOptions& options) {
-  settings.insert({{"--schedule", options.schedule},
-                   {"--warmup-steps", std::to_string(options.warmup_steps)},
-                   {"--decay-every", std::to_string(options.decay_every)},
-                   {"--decay-factor", Text(options.decay_factor)},
-                   {"--clip-norm", Text(options.clip_norm)},
-                   {"--grad-norm", Text(options.grad_norm)},
-                   {"--drop-last", Text(options.drop_last)},
-                   {"--autocast", options.autocast},
-                   {"--compress", options.compress},
-                   {"--loss", options.loss},
-                   {"--deterministic", Text(options.deterministic)},
-                   {"--cuda-graph", Text(options.cuda_graph)}});
+std::string YesNo(bool value) {
+  return value ? "yes" : "no";
 }
 
 }  // namespace
+
+std::map<std::string, std::string> HyperparametersOf(const TrainConfig& config) {
+  const LearningOptions& learning = config.learning;
+  std::map<std::string, std::string> values = {
+      {"optimizer", config.optimizer},
+      {"lr", NumberText(config.lr)},
+      {"scale_lr", YesNo(config.scale_lr)},
+      {"weight_decay", NumberText(config.optimizer_options.weight_decay)},
+      {"momentum", NumberText(config.momentum)},
+      {"nesterov", YesNo(config.nesterov)},
+      {"micro_batch", std::to_string(config.micro_batch)},
+      {"drop_last", YesNo(learning.drop_last)},
+      {"schedule", learning.schedule},
+      {"warmup_steps", std::to_string(learning.warmup_steps)},
+      {"decay_every", std::to_string(learning.decay_every)},
+      {"decay_factor", NumberText(learning.decay_factor)},
+      {"clip_norm", learning.clip_norm ? NumberText(*learning.clip_norm) : "none"},
+      {"autocast", learning.autocast},
+      {"compress", learning.compress},
+      {"model_arguments", config.model_arguments.Text()},
+      {"data_arguments", config.data_arguments.Text()},
+      {"validation_samples", std::to_string(config.run.validation_samples)},
+      {"limit_train", config.limit_train ? std::to_string(*config.limit_train) : "none"},
+      {"loss", learning.loss},
+      {"no_sync", YesNo(config.run.no_sync)},
+  };
+  if (config.own_model) {  // These flags are not the program's.
+    for (const char* const name :
+         {"optimizer", "lr", "weight_decay", "momentum", "nesterov", "clip_norm", "data_arguments",
+          "validation_samples", "loss", "model_arguments"}) {
+      values.erase(name);
+    }
+    values["program_flags"] = config.program_arguments;
+  }
+  return values;
+}
 
 SharedSettings SharedSettingsOf(const TrainConfig& config) {
   const RunOptions& run = config.run;
   SharedSettings settings = {
       {"the version of ddprun-train", DDPRUN_VERSION},
       {"--model", config.model},
-      {"--model-arg", config.model_arguments.Text()},
       {"--dataset", config.dataset},
-      {"--data-arg", config.data_arguments.Text()},
-      {"--validation-samples", std::to_string(run.validation_samples)},
       {"--epochs", std::to_string(config.epochs)},
       {"--batch", std::to_string(config.batch)},
-      {"--micro-batch", std::to_string(config.micro_batch)},
-      {"continuing from memory (--memory-snapshots, --resume)", Text(config.GoesOnFromMemory())},
+      {"continuing from memory (--memory-snapshots, --resume)", YesNo(config.GoesOnFromMemory())},
       {"--seed", std::to_string(config.seed)},
-      {"--optimizer", config.optimizer},
-      {"--lr", Text(config.lr)},
-      {"--scale-lr", Text(config.scale_lr)},
-      {"--weight-decay", Text(config.optimizer_options.weight_decay)},
-      {"--momentum", Text(config.momentum)},
-      {"--nesterov", Text(config.nesterov)},
-      {"--bucket-mib", Text(config.bucket_mib)},
+      {"--bucket-mib", NumberText(config.bucket_mib)},
       {"--backend", config.backend},
       {"--validate-every", std::to_string(run.validate_every)},
       {"--freeze", run.freeze.empty() ? "none" : Joined(run.freeze, ",")},
-      {"--no-sync", Text(run.no_sync)},
-      {"--keep-best", Text(run.keep_best)},
+      {"--keep-best", YesNo(run.keep_best)},
+      {"--grad-norm", YesNo(config.learning.grad_norm)},
+      {"--deterministic", YesNo(config.learning.deterministic)},
+      {"--cuda-graph", YesNo(config.learning.cuda_graph)},
       // Each rank may have devices of its own, but the same parts.
       {"the number of --split-devices", std::to_string(run.split_devices.size())}};
-  AddLearning(settings, config.learning);
-  if (config.own_model) {
-    settings["the value of the program's flags"] = config.program_arguments;
+  const std::map<std::string, std::string> kept = HyperparametersOf(config);
+  for (const Hyperparameter& parameter : kHyperparameters) {
+    if (const auto found = kept.find(parameter.name); found != kept.end()) {
+      settings[parameter.words] = found->second;
+    }
   }
   return settings;
 }
@@ -193,8 +200,8 @@ Result<void> AgreeOnSettings(Board& board, const SharedSettings& settings, std::
 
 Result<void> AgreeOnSamples(std::span<const double> counts) {
   const auto of = [&](std::size_t rank) {
-    return SharedSettings{{"the number of training samples", Text(counts[2 * rank])},
-                          {"the number of test samples", Text(counts[2 * rank + 1])}};
+    return SharedSettings{{"the number of training samples", NumberText(counts[2 * rank])},
+                          {"the number of test samples", NumberText(counts[2 * rank + 1])}};
   };
   Verdict all;
   for (std::size_t rank = 1; 2 * rank < counts.size(); ++rank) {

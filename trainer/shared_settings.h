@@ -22,6 +22,40 @@ namespace ddprun {
 // The name of a setting, as a user knows it ("--lr"), and its value.
 using SharedSettings = std::map<std::string, std::string>;
 
+// A setting that checkpoints keep: its name there, and to a user.
+struct Hyperparameter {
+  const char* name;
+  const char* words;
+  bool fixed;  // Another value makes another training of it.
+};
+inline constexpr Hyperparameter kHyperparameters[] = {
+    {"limit_train", "--limit-train", true},
+    {"validation_samples", "--validation-samples", true},
+    {"optimizer", "--optimizer", true},
+    {"loss", "--loss", true},
+    {"no_sync", "--no-sync", true},
+    {"model_arguments", "--model-arg", true},
+    {"data_arguments", "--data-arg", true},
+    {"program_flags", "the value of the program's flags", true},
+    {"frozen", "frozen parameters (--freeze, set_requires_grad)", true},
+    {"lr", "--lr", false},
+    {"scale_lr", "--scale-lr", false},
+    {"weight_decay", "--weight-decay", false},
+    {"momentum", "--momentum", false},
+    {"nesterov", "--nesterov", false},
+    {"micro_batch", "--micro-batch", false},
+    {"drop_last", "--drop-last", false},
+    {"schedule", "--schedule", false},
+    {"warmup_steps", "--warmup-steps", false},
+    {"decay_every", "--decay-every", false},
+    {"decay_factor", "--decay-factor", false},
+    {"clip_norm", "--clip-norm", false},
+    {"autocast", "--autocast", false},
+    {"compress", "--compress", false}};
+
+// Without what a program decides in its code.
+std::map<std::string, std::string> HyperparametersOf(const TrainConfig& config);
+
 SharedSettings SharedSettingsOf(const TrainConfig& config);
 
 // "--lr is 0.5 on rank 1, 0.01 on rank 0". Empty: they are equal.

@@ -1,6 +1,5 @@
 #include "trainer/start_plan.h"
 
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -8,6 +7,7 @@
 #include "common/text.h"
 #include "trainer/checkpoint/memory_start.h"
 #include "trainer/learning/early_stopping.h"
+#include "trainer/shared_settings.h"
 
 namespace ddprun {
 namespace {
@@ -20,43 +20,7 @@ constexpr std::size_t kMostShown = 200;  // A model may have hundreds of frozen 
 
 constexpr std::uint64_t kMaxGlobalBatch = std::uint64_t{1} << 40;
 
-std::string Exact(double value) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", value);
-  return text;
-}
-
-struct Setting {
-  const char* name;
-  const char* words;
-};
-// Settings that make another training of it,
-constexpr Setting kFixed[] = {{"limit_train", "--limit-train"},
-                              {"validation_samples", "--validation-samples"},
-                              {"optimizer", "--optimizer"},
-                              {"loss", "--loss"},
-                              {"no_sync", "--no-sync"},
-                              {"model_arguments", "--model-arg"},
-                              {"data_arguments", "--data-arg"},
-                              {"program_flags", "the program's flags"},
-                              {"frozen", "frozen parameters (--freeze, set_requires_grad)"}};
-// and what may change on the way; said.
-constexpr Setting kFree[] = {{"lr", "learning rate"},
-                             {"scale_lr", "scaling of the learning rate"},
-                             {"weight_decay", "weight decay"},
-                             {"momentum", "momentum"},
-                             {"nesterov", "use of Nesterov's momentum"},
-                             {"micro_batch", "most samples of one forward"},
-                             {"drop_last", "use of --drop-last"},
-                             {"schedule", "schedule"},
-                             {"warmup_steps", "warm-up"},
-                             {"decay_every", "steps between decays"},
-                             {"decay_factor", "factor of a decay"},
-                             {"clip_norm", "clipping of gradients"},
-                             {"autocast", "autocast"},
-                             {"compress", "compression of gradients"}};
-
-std::string Hyperparameter(const TrainState& state, const std::string& name) {
+std::string ValueIn(const TrainState& state, const std::string& name) {
   const auto found = state.hyperparameters.find(name);
   if (found != state.hyperparameters.end()) {
     return found->second;
@@ -67,6 +31,12 @@ std::string Hyperparameter(const TrainState& state, const std::string& name) {
          : name == "drop_last"   ? "no"
          : name == "limit_train" ? "none"  // Of a program.
                                  : kUnknown;
+}
+
+// Earlier releases wrote 0.1 with 17 digits.
+bool IsSame(const std::string& before, const std::string& now) {
+  const auto number = ParseNumber<double>(now);
+  return before == now || (number && ParseNumber<double>(before) == number);
 }
 
 // A restart of the run that wrote it, as opposed to a new run of the same name.
@@ -188,37 +158,7 @@ TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
   state.world_size = world_size;
   state.rank_batch = static_cast<std::uint64_t>(config.batch);
   state.global_batch = state.rank_batch * world_size;
-  state.hyperparameters = {
-      {"optimizer", config.optimizer},
-      {"lr", Exact(config.lr)},
-      {"scale_lr", config.scale_lr ? "yes" : "no"},
-      {"weight_decay", Exact(config.optimizer_options.weight_decay)},
-      {"momentum", Exact(config.momentum)},
-      {"nesterov", config.nesterov ? "yes" : "no"},
-      {"micro_batch", std::to_string(config.micro_batch)},
-      {"drop_last", config.learning.drop_last ? "yes" : "no"},
-      {"schedule", config.learning.schedule},
-      {"warmup_steps", std::to_string(config.learning.warmup_steps)},
-      {"decay_every", std::to_string(config.learning.decay_every)},
-      {"decay_factor", Exact(config.learning.decay_factor)},
-      {"clip_norm", config.learning.clip_norm ? Exact(*config.learning.clip_norm) : "none"},
-      {"autocast", config.learning.autocast},
-      {"compress", config.learning.compress},
-      {"model_arguments", config.model_arguments.Text()},
-      {"data_arguments", config.data_arguments.Text()},
-      {"validation_samples", std::to_string(config.run.validation_samples)},
-      {"limit_train", config.limit_train ? std::to_string(*config.limit_train) : "none"},
-      {"loss", config.learning.loss},
-      {"no_sync", config.run.no_sync ? "yes" : "no"},
-  };
-  if (config.own_model) {  // These flags are not the program's.
-    for (const char* const name :
-         {"optimizer", "lr", "weight_decay", "momentum", "nesterov", "clip_norm", "data_arguments",
-          "validation_samples", "loss", "model_arguments"}) {
-      state.hyperparameters.erase(name);
-    }
-    state.hyperparameters["program_flags"] = config.program_arguments;
-  }
+  state.hyperparameters = HyperparametersOf(config);
   state.versions = {{"ddprun", DDPRUN_VERSION}, {"libtorch", DDPRUN_LIBTORCH_VERSION}};
   return state;
 }
@@ -238,11 +178,16 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
   if (saved.seed != asked.seed) {
     return differs("--seed", std::to_string(saved.seed), std::to_string(asked.seed));
   }
-  for (const Setting& setting : kFixed) {
-    const std::string before = Hyperparameter(saved, setting.name);
-    const std::string now = Hyperparameter(asked, setting.name);
-    if (before != now && before != kUnknown) {
-      return differs(setting.words, before, now);
+  for (const Hyperparameter& parameter : kHyperparameters) {
+    const std::string before = ValueIn(saved, parameter.name);
+    const std::string now = ValueIn(asked, parameter.name);
+    if (IsSame(before, now)) {
+      continue;
+    }
+    if (!parameter.fixed) {
+      notes.push_back(std::string(parameter.words) + " changes from " + before + " to " + now);
+    } else if (before != kUnknown) {
+      return differs(parameter.words, before, now);
     }
   }
   if (saved.global_batch == 0 || saved.global_batch > kMaxGlobalBatch) {
@@ -259,15 +204,8 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
   state.finished = saved.finished;
   state.loss = saved.loss;
   state.metrics = saved.metrics;
-  for (const Setting& setting : kFree) {
-    const std::string before = Hyperparameter(saved, setting.name);
-    if (const std::string now = Hyperparameter(asked, setting.name); before != now) {
-      notes.push_back("the " + std::string(setting.words) + " changes from " + before + " to " +
-                      now);
-    }
-  }
-  const std::string backend_before = Hyperparameter(saved, "backend");
-  const std::string backend = Hyperparameter(asked, "backend");
+  const std::string backend_before = ValueIn(saved, "backend");
+  const std::string backend = ValueIn(asked, "backend");
   if (asked.world_size > 2 && saved.world_size > 2 && backend_before != backend) {
     notes.push_back("sums over the ranks are formed by " + backend + ", before by " +
                     backend_before + ": from here on they are rounded in another order");

@@ -76,7 +76,7 @@ TEST(ContinueFrom, AChangedBatchFlagChangesTheGlobalBatch) {
   ASSERT_TRUE(state);
   EXPECT_EQ(state->global_batch, 32u);
   ASSERT_EQ(notes.size(), 2u);
-  EXPECT_NE(notes[0].find("learning rate changes"), std::string::npos);
+  EXPECT_NE(notes[0].find("--lr changes"), std::string::npos);
   EXPECT_NE(notes[1].find("from 128 to 32"), std::string::npos);
 }
 

@@ -3,6 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <utility>
 
 #include "common/check.h"
@@ -99,7 +100,7 @@ std::string TarGz::Finish() {
 Result<void> MayBeWritten(const fs::path& path, IfThere if_there) {
   struct stat found {};
   if (::lstat(path.c_str(), &found) != 0) {
-    return {};
+    return errno == ENOENT ? Result<void>() : SystemError("make", path.native(), errno);
   }
   if (if_there == IfThere::kKeep) {
     return IsThere(path);

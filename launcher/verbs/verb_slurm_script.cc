@@ -119,10 +119,11 @@ void AddForeignFlags(FlagRows& flags, ScriptOptions& options) {
 }
 
 void CheckForm(const VerbLine& line, ScriptOptions& options, Problems& problems) {
+  const bool array = !ValueOf(line.settings, "array").value_or("").empty();
   if (ValueOf(line.settings, "nodes").value_or("").find(':') != std::string::npos) {
     problems.Add(kElasticNodes);
   }
-  if (options.elastic && options.jobs) {
+  if (options.elastic && array) {
     problems.Add("--elastic and --array exclude each other");
   }
   if (!options.elastic && (options.spares.value_or(0) > 0 || options.least)) {
@@ -135,7 +136,7 @@ void CheckForm(const VerbLine& line, ScriptOptions& options, Problems& problems)
       problems.Add("--least=" + std::to_string(*options.least) +
                    " is more than --nodes=" + std::to_string(options.nodes));
     }
-  } else if (options.jobs && options.nodes != 1) {
+  } else if (array && options.nodes != 1) {
     problems.Add("--array makes a chain of jobs of one node, so it excludes --nodes=" +
                  std::to_string(options.nodes));
   }

@@ -87,7 +87,7 @@ class Library(support.TrainerTest):
 
     def test_a_checkpoint_of_other_flags_is_refused(self):
         self.run_world(self.arguments)
-        refused = {"--heads=1": "the checkpoint is of another training: the program's flags",
+        refused = {"--heads=1": "the checkpoint is of another training: the value of the program's flags",
                    "--width=64": "this program trains 'charlm' (wte.weight[256,64]"}
         for generation, flag in enumerate(refused, 2):
             (worker,) = self.run_world(self.arguments + [flag], expect=2, generation=generation)

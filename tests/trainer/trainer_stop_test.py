@@ -55,7 +55,7 @@ class Stop(support.TrainerTest):
         flags = ["--epochs=3", "--limit-train=100", "--checkpoint-every=100000"]
         step = self.stopped(flags + ["--batch=4", "--skew=0:50"], 1, 20)
         (last,) = self.run_world(flags + ["--batch=32", "--drop-last", "--result=" + self.path("result")], generation=2)
-        self.assertIn("the use of --drop-last changes from no to yes", last.text("err"))
+        self.assertIn("--drop-last changes from no to yes", last.text("err"))
         epoch, used = divmod(4 * step, 100)
         self.assertEqual(self.json_of("result")["steps"], step + (100 - used) // 32 + (2 - epoch) * 3)
 
