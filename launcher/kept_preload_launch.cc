@@ -79,6 +79,11 @@ bool CanBeReadAgain(const LaunchConfig& config) {
 // Begins the launch: the guard has inherited the same as this process, and has got its go. An
 // error: nothing has begun.
 Result<UniqueFd> Begin(const std::filesystem::path& socket, const LaunchConfig& config) {
+  {
+    // A process that stands still must not get this launch's streams: it would hold them open.
+    ASSIGN_OR_RETURN(const UniqueFd greeting, AskKept(socket, KeptRequest::kState));
+    RETURN_IF_ERROR(AwaitKept(greeting.get(), kAnswerLimit));
+  }
   ASSIGN_OR_RETURN(const UniqueFd text, MemoryFile("ddprun-launch", LaunchText(config)));
   const std::array<int, kLaunchDescriptors> descriptors = {0, 1, 2, text.get()};
   ASSIGN_OR_RETURN(UniqueFd connection, AskKept(socket, KeptRequest::kLaunch, descriptors));

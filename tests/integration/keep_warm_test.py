@@ -3,6 +3,7 @@
 import json
 import os
 import resource
+import select
 import signal
 import socket
 import subprocess
@@ -239,7 +240,12 @@ class KeepWarm(DdprunTest):
     def test_a_process_that_does_not_answer_is_left_alone(self):
         _, kept = self.first()
         os.kill(kept, signal.SIGSTOP)
-        used, run, told = self.is_used(kept)
+        reader, writer = os.pipe()
+        with open(reader) as out:
+            used, run, told = self.is_used(kept, out=writer)
+            os.close(writer)
+            self.assertTrue(select.select([out], [], [], 10)[0], "it holds the launch's stdout")
+            self.assertEqual(out.read(), "")
         self.assertFalse(used, run.all())
         os.kill(kept, signal.SIGCONT)  # Its connection is closed, and another one has its name.
         self.wait_for(lambda: kept not in self.mark.living(), run)
