@@ -162,7 +162,13 @@ bool DescendsFrom(pid_t pid, pid_t ancestor) {
 }
 
 Purpose PurposeOf(pid_t pid) {
-  const std::string line = ReadProcFile(pid, "cmdline");
+  std::string line = ReadProcFile(pid, "cmdline");
+  if (line.empty()) {
+    // If its first thread has ended, only the others have its command line.
+    for (const pid_t task : NumbersIn("/proc/" + std::to_string(pid) + "/task")) {
+      line += ReadProcFile(task, "cmdline");
+    }
+  }
   if (line.empty()) {
     return Purpose::kUnknown;
   }

@@ -145,6 +145,20 @@ sys.exit(int(sys.argv[4]))
 """
 
 
+# Says so once its first thread has ended.
+THREAD = """
+import ctypes, os, sys, threading
+def go():
+    while ") Z " not in open("/proc/self/stat").read():
+        os.sched_yield()
+    with open(sys.argv[1], "w") as file:
+        file.write("there\\n")
+    threading.Event().wait()
+threading.Thread(target=go).start()
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
 class Processes(DdprunTest):
     def command(self, session, code, *flags):
         self.write("w.py", UPLOAD)
@@ -161,6 +175,13 @@ class Processes(DdprunTest):
                     self.assertIn(f"ended 1 process that rank {rank} left behind: bash (--linger=DURATION "
                                   "lets it finish) [left-behind]\n", run.err())
                 self.assertEqual(self.run_ddprun("-q", "true").err(), "")
+
+    # It has no command line, as a process in execve, which is looked at again.
+    def test_a_process_whose_first_thread_has_ended_is_ended(self):
+        os.mkfifo(self.path("there"))
+        run = self.run_ddprun("--no-python", "sh", "-c", f'{sys.executable} "$0" "$1" & read word <"$1"',
+                              self.write("thread.py", THREAD), self.path("there"))
+        self.assertRegex(run.err(), "ended 1 process that rank 0 left behind: python")
 
     def test_with_linger_it_may_finish(self):
         for session in ("own", "setsid"):
