@@ -19,6 +19,7 @@ namespace ddprun {
 namespace {
 
 constexpr Duration kTakeAgain{100};
+constexpr int kNoSignal = 0;  // kill(2) only looks whether the process is there.
 
 }  // namespace
 
@@ -156,8 +157,19 @@ void ProcessRunner::SignalAll(int signal, bool end_at_once) {
   if (stops && GiveUpStart()) {
     return;
   }
-  // Before a worker gets the signal: a process below one that dies changes its place in the tree.
+  std::set<pid_t> sessions = stops ? Sessions() : RunningWorkers();
+  for (const auto& worker : workers_) {
+    if (worker->dying && signal != SIGKILL) {  // Its children may linger.
+      sessions.erase(worker->pid);
+    }
+  }
+  // Before a worker gets the signal. Once it dies of it, processes below it change their place in
+  // the tree; once it has passed it on to them, their handlers may be gone.
   const std::vector<pid_t> descendants = DescendantsOf(::getpid(), {});
+  if (stops) {
+    SignalMembers(Within::kSession, sessions, descendants, {kNoSignal},
+                  [this, signal](pid_t pid) { strays_.WillAsk(pid, signal); });
+  }
   for (const auto& worker : workers_) {
     if (worker->running) {
       // Once: a shell that waits again after the first signal would not wait after a second.
@@ -174,18 +186,7 @@ void ProcessRunner::SignalAll(int signal, bool end_at_once) {
     return;
   }
   strays_.Signal(signal);
-  std::set<pid_t> sessions = stops ? Sessions() : RunningWorkers();
-  for (const auto& worker : workers_) {
-    if (worker->dying && signal != SIGKILL) {  // Its children may linger.
-      sessions.erase(worker->pid);
-    }
-  }
-  if (!sessions.empty()) {
-    // Looked at before the signal: a handler may be gone as soon as it has begun.
-    const BeforeSignal ask = [this, signal](pid_t pid) { strays_.WillAsk(pid, signal); };
-    SignalMembers(Within::kSession, sessions, descendants, {signal, stops ? SIGCONT : 0},
-                  stops ? ask : nullptr);
-  }
+  SignalMembers(Within::kSession, sessions, descendants, {signal, stops ? SIGCONT : kNoSignal});
 }
 
 void ProcessRunner::KillAll() {

@@ -48,6 +48,7 @@ def wait_for(path):
     while not os.path.exists(path):
         signal.sigtimedwait([], 0.01)
 def save(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
     print("saving", rank, flush=True)
     wait_for(go)
     print("saved", rank, flush=True)
@@ -63,13 +64,20 @@ print("ready", rank, flush=True)
 open(go + ".ready", "w").close()
 while True: signal.pause()
 """
-
 # They end of TERM at once, and with the code of what they have started.
 WRAPPERS = {
     "a shell": ("sh", "-c", '"$@"; exit $?', "sh"),
     "shells": ("sh", "-c", 'sh -c \'"$@"; exit $?\' sh "$@"; exit $?', "sh"),
     "a Python": (sys.executable, "-c", "import subprocess, sys; sys.exit(subprocess.call(sys.argv[1:]))"),
 }
+
+# Passes TERM on and ends. It has started so many others before that ddprun looks at the program later.
+PASSES_ON = ("sh", "-c", """
+i=0; while [ $i -lt 200 ]; do sleep 1000 & i=$((i + 1)); done
+pass_on() { kill $!; exit 1; }
+trap pass_on TERM
+"$@" & wait $!; exit $?
+""", "sh")
 
 # As a DataLoader's processes: one from before the worker had its handlers, and one that has them too.
 CHILDREN = """
@@ -197,6 +205,15 @@ class BelowAWrapper(DdprunTest):
                 for rank in (0, 1):
                     self.assertIn(f"saved {rank}\n", run.out(), run.all())
                 self.assertNotRegex(run.err(), "ended .*: python")
+
+    # Its handler is no longer installed when the wrapper has passed the signal on.
+    def test_a_program_saves_below_a_wrapper_that_passes_the_signal_on(self):
+        run = self.start_saving(PASSES_ON)
+        self.wait_until_ready(run, 1)
+        run.signal(signal.SIGTERM)
+        self.lets_save(run, 0)
+        self.assertEqual(run.wait(), 143, run.all())
+        self.assertIn("saved 0\n", run.out(), run.all())
 
     def test_a_program_saves_after_a_peer_has_failed(self):
         for name, wrapper in WRAPPERS.items():
