@@ -98,7 +98,9 @@ std::optional<std::uint64_t> NumberInProcFile(pid_t pid, const char* name, const
 
 std::optional<bool> Catches(pid_t pid, int signal) {
   const auto caught = NumberInProcFile(pid, "status", "\nSigCgt:", 16);
-  return caught ? std::optional((*caught >> (signal - 1) & 1) != 0) : std::nullopt;
+  const auto blocked = NumberInProcFile(pid, "status", "\nSigBlk:", 16);
+  return caught && blocked ? std::optional(((*caught | *blocked) >> (signal - 1) & 1) != 0)
+                           : std::nullopt;
 }
 
 std::vector<std::uint64_t> StatOf(const std::filesystem::path& task) {

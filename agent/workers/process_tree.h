@@ -31,7 +31,8 @@ std::string VariableOf(pid_t pid, std::string_view name);
 std::optional<std::uint64_t> NumberInProcFile(pid_t pid, const char* name, const std::string& label,
                                               int base);
 
-// Whether it has a handler for this signal; none: it is gone.
+// Whether it has a handler for this signal, or blocks it in its first thread, as one with a thread
+// that waits for it (sigwait) or with a signalfd does; none: it is gone.
 std::optional<bool> Catches(pid_t pid, int signal);
 
 // The numbers in a task's `stat` file (proc(5)), from the fourth field, the parent, to the exit

@@ -64,6 +64,13 @@ print("ready", rank, flush=True)
 open(go + ".ready", "w").close()
 while True: signal.pause()
 """
+# The same with a thread that waits for the signal.
+WAITS = SAVES.replace("signal.signal(signal.SIGTERM, save)", """
+import threading
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
+threading.Thread(target=lambda: (signal.sigwait({signal.SIGTERM}), save())).start()
+""").replace("    signal.signal(signal.SIGTERM, signal.SIG_IGN)\n", "")
+
 # They end of TERM at once, and with the code of what they have started.
 WRAPPERS = {
     "a shell": ("sh", "-c", '"$@"; exit $?', "sh"),
@@ -177,11 +184,11 @@ class Signals(DdprunTest):
 
 
 class BelowAWrapper(DdprunTest):
-    def start_saving(self, wrapper, *flags, fails="none"):
+    def start_saving(self, wrapper, *flags, fails="none", program=SAVES):
         for left in ("go", "go.ready"):
             if os.path.exists(self.path(left)):
                 os.unlink(self.path(left))
-        return self.start(*flags, "--no-python", *wrapper, sys.executable, self.write("saves.py", SAVES), self.go, fails)
+        return self.start(*flags, "--no-python", *wrapper, sys.executable, self.write("saves.py", program), self.go, fails)
 
     def lets_save(self, run, *ranks):
         for rank in ranks:
@@ -206,14 +213,20 @@ class BelowAWrapper(DdprunTest):
                     self.assertIn(f"saved {rank}\n", run.out(), run.all())
                 self.assertNotRegex(run.err(), "ended .*: python")
 
-    # Its handler is no longer installed when the wrapper has passed the signal on.
-    def test_a_program_saves_below_a_wrapper_that_passes_the_signal_on(self):
-        run = self.start_saving(PASSES_ON)
+    def saves_when_asked(self, wrapper, program=SAVES):
+        run = self.start_saving(wrapper, program=program)
         self.wait_until_ready(run, 1)
         run.signal(signal.SIGTERM)
         self.lets_save(run, 0)
         self.assertEqual(run.wait(), 143, run.all())
         self.assertIn("saved 0\n", run.out(), run.all())
+
+    def test_a_program_that_waits_for_the_signal_saves(self):
+        self.saves_when_asked(WRAPPERS["a shell"], WAITS)
+
+    # Its handler is no longer installed when the wrapper has passed the signal on.
+    def test_a_program_saves_below_a_wrapper_that_passes_the_signal_on(self):
+        self.saves_when_asked(PASSES_ON)
 
     def test_a_program_saves_after_a_peer_has_failed(self):
         for name, wrapper in WRAPPERS.items():
