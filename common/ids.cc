@@ -1,9 +1,10 @@
 #include "common/ids.h"
 
+#include <boost/algorithm/hex.hpp>
 #include <cinttypes>
 #include <cstdio>
+#include <iterator>
 #include <random>
-#include <string_view>
 
 namespace ddprun {
 
@@ -19,12 +20,8 @@ std::string Hex(std::uint64_t value) {
 }
 
 std::string Hex(std::span<const unsigned char> bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
   std::string text;
-  for (const unsigned char byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
+  boost::algorithm::hex_lower(bytes.begin(), bytes.end(), std::back_inserter(text));
   return text;
 }
 

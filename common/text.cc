@@ -1,7 +1,10 @@
 #include "common/text.h"
 
 #include <algorithm>
+#include <boost/algorithm/string/case_conv.hpp>
+#include <boost/algorithm/string/replace.hpp>
 #include <cmath>
+#include <locale>
 
 namespace ddprun {
 namespace {
@@ -117,17 +120,11 @@ std::string_view Trimmed(std::string_view text) {
 }
 
 std::string Lowercase(std::string text) {
-  for (char& c : text) {
-    c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  }
-  return text;
+  return boost::algorithm::to_lower_copy(text, std::locale::classic());
 }
 
 std::string Uppercase(std::string text) {
-  for (char& c : text) {
-    c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  }
-  return text;
+  return boost::algorithm::to_upper_copy(text, std::locale::classic());
 }
 
 bool IsDigits(std::string_view text) {
@@ -141,10 +138,7 @@ bool HasOnly(std::string_view text, std::string_view more) {
 }
 
 void ReplaceAll(std::string& text, std::string_view what, std::string_view with) {
-  for (std::size_t at = text.find(what); at != std::string::npos;
-       at = text.find(what, at + with.size())) {
-    text.replace(at, what.size(), with);
-  }
+  boost::algorithm::replace_all(text, what, with);
 }
 
 }  // namespace ddprun

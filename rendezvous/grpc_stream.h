@@ -70,7 +70,6 @@ class GrpcStream : public Reactor,
   }
 
   // Messages that were sent before still leave. The status of a client's end is not sent.
-  void Refuse(const grpc::Status& status) { End(status); }
   void End(const grpc::Status& status) {
     std::unique_lock lock(mutex_);
     if (!end_) {
