@@ -1,6 +1,7 @@
 #include "trainer/checkpoint/safetensors.h"
 
 #include <algorithm>
+#include <boost/endian/conversion.hpp>
 #include <cstdint>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -126,11 +127,8 @@ std::string SafetensorsHeader(const std::vector<Tensor>& tensors,
   text += text.empty() ? "{}" : "}";
   text.append((8 - text.size() % 8) % 8, ' ');
   CHECK(text.size() <= kMaxSafetensorsHeader);
-  std::string out(kLengthBytes, '\0');
-  for (std::size_t i = 0; i < kLengthBytes; ++i) {
-    out[i] = static_cast<char>(text.size() >> (8 * i) & 0xff);
-  }
-  return out + text;
+  const auto size = boost::endian::native_to_little(std::uint64_t{text.size()});
+  return std::string(reinterpret_cast<const char*>(&size), sizeof size) + text;
 }
 
 std::vector<std::string_view> SafetensorsParts(std::string_view header,
@@ -146,10 +144,8 @@ Result<SafetensorsFile> ParseSafetensors(const Bytes& file, std::string_view nam
   if (file.size() < kLengthBytes) {
     return Invalid("too short for a safetensors file", name);
   }
-  std::uint64_t header_bytes = 0;
-  for (std::size_t i = 0; i < kLengthBytes; ++i) {
-    header_bytes |= std::uint64_t{static_cast<unsigned char>(file.data()[i])} << (8 * i);
-  }
+  const std::uint64_t header_bytes =
+      boost::endian::load_little_u64(reinterpret_cast<const unsigned char*>(file.data()));
   if (header_bytes > kMaxSafetensorsHeader || header_bytes > file.size() - kLengthBytes) {
     return Invalid("the safetensors header claims " + std::to_string(header_bytes) + " bytes",
                    name);

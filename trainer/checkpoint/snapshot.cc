@@ -1,6 +1,5 @@
 #include "trainer/checkpoint/snapshot.h"
 
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "common/json.h"
@@ -11,11 +10,7 @@ namespace {
 
 using nlohmann::json;
 
-// JSON knows no NaN or infinity: null stands for both.
-json NumberToJson(double value) {
-  return std::isfinite(value) ? json(value) : json(nullptr);
-}
-
+// JSON knows no NaN or infinity: it is written with null for both.
 double NumberFromJson(const json& value, const char* key, JsonFields& fields) {
   if (value.is_null()) {
     return std::numeric_limits<double>::quiet_NaN();
@@ -120,10 +115,6 @@ std::uint64_t ByteCount(const Snapshot& snapshot) {
 
 std::string ToJson(const StateFile& file) {
   const TrainState& state = file.state;
-  json metrics = json::object();
-  for (const auto& [name, value] : state.metrics) {
-    metrics[name] = NumberToJson(value);
-  }
   json files = json::array();
   for (const FileDigest& entry : file.files) {
     files.push_back({{"name", entry.name}, {"bytes", entry.bytes}, {"xxh64", Hex(entry.xxh64)}});
@@ -142,8 +133,8 @@ std::string ToJson(const StateFile& file) {
                     {"buckets", state.buckets},
                     {"hyperparameters", state.hyperparameters},
                     {"finished", state.finished},
-                    {"loss", NumberToJson(state.loss)},
-                    {"metrics", metrics},
+                    {"loss", state.loss},
+                    {"metrics", state.metrics},
                     {"versions", state.versions},
                     {"run_id", state.run_id},
                     {"term", state.term.value},

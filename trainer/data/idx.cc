@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/endian/conversion.hpp>
 #include <cerrno>
 #include <memory>
 #include <string>
@@ -48,11 +49,6 @@ Result<std::size_t> Read(gzFile file, const std::filesystem::path& path, std::ui
   return done;
 }
 
-std::uint32_t BigEndian32(const std::uint8_t* bytes) {
-  return std::uint32_t{bytes[0]} << 24 | std::uint32_t{bytes[1]} << 16 |
-         std::uint32_t{bytes[2]} << 8 | std::uint32_t{bytes[3]};
-}
-
 std::string HexMagic(std::uint32_t magic) {
   std::array<char, 16> text{};
   std::snprintf(text.data(), text.size(), "0x%08x", magic);
@@ -65,9 +61,9 @@ Result<std::vector<std::uint32_t>> Dimensions(const std::filesystem::path& path,
                                               std::size_t expected) {
   const std::size_t header_size = 4 + 4 * expected;
   const auto expected_magic = static_cast<std::uint32_t>(0x0800 + expected);
-  if (header.size() >= 4 && BigEndian32(header.data()) != expected_magic) {
+  if (header.size() >= 4 && boost::endian::load_big_u32(header.data()) != expected_magic) {
     return BadFile(path, "not the expected IDX file: magic number " +
-                             HexMagic(BigEndian32(header.data())) + " instead of " +
+                             HexMagic(boost::endian::load_big_u32(header.data())) + " instead of " +
                              HexMagic(expected_magic));
   }
   if (header.size() < header_size) {
@@ -77,7 +73,7 @@ Result<std::vector<std::uint32_t>> Dimensions(const std::filesystem::path& path,
   std::vector<std::uint32_t> dimensions;
   std::size_t size = 1;
   for (std::size_t i = 0; i < expected; ++i) {
-    const std::uint32_t dimension = BigEndian32(header.data() + 4 + 4 * i);
+    const std::uint32_t dimension = boost::endian::load_big_u32(header.data() + 4 + 4 * i);
     if (dimension == 0 || dimension > kMaxIdxBytes / size) {
       return BadFile(path, "its header claims no data, or more than " +
                                std::to_string(kMaxIdxBytes) + " bytes (dimension " +

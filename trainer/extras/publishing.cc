@@ -1,7 +1,6 @@
 #include "trainer/extras/publishing.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <map>
 #include <nlohmann/json.hpp>
@@ -20,17 +19,13 @@ constexpr const char* kParameters = "model.safetensors";
 constexpr const char* kDescription = "model.json";
 
 std::string DescriptionOf(const TrainState& state, std::uint64_t bytes, std::uint64_t digest) {
-  json metrics = json::object();
-  for (const auto& [name, value] : state.metrics) {
-    metrics[name] = std::isfinite(value) ? json(value) : json(nullptr);
-  }
   const json out = {{"model", state.model},
                     {"parameters", state.model_description},
                     {"dataset", state.dataset},
                     {"step", state.step},
                     {"epoch", state.epoch},
                     {"hyperparameters", state.hyperparameters},
-                    {"metrics", metrics},
+                    {"metrics", state.metrics},
                     {"versions", state.versions},
                     {"file", {{"name", kParameters}, {"bytes", bytes}, {"xxh64", Hex(digest)}}}};
   return out.dump(1, ' ', false, json::error_handler_t::replace) + "\n";

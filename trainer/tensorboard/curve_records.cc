@@ -2,6 +2,7 @@
 
 #include <bit>
 #include <boost/crc.hpp>
+#include <boost/endian/conversion.hpp>
 
 namespace ddprun {
 namespace {
@@ -25,9 +26,8 @@ constexpr std::uint64_t kStatusStart = 1;
 
 template <class Unsigned>
 void PutFixed(std::string& out, Unsigned value) {
-  for (std::size_t i = 0; i < sizeof value; ++i) {
-    out.push_back(static_cast<char>(value >> (8 * i)));
-  }
+  boost::endian::native_to_little_inplace(value);
+  out.append(reinterpret_cast<const char*>(&value), sizeof value);
 }
 
 void PutVarint(std::string& out, std::uint64_t value) {
