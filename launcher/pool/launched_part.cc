@@ -24,7 +24,6 @@ constexpr Duration kLookAgain{20};  // At a child that has ended, or at processe
 constexpr Duration kSpawnLimit{10'000};
 constexpr Duration kPartStopGrace{500};  // Between SIGTERM and SIGKILL to the guard.
 constexpr std::size_t kMostOfFile = 4'096;
-constexpr std::size_t kMaxSaid = 64 << 10;
 
 // True: this process has it now.
 Result<bool> LockFile(int fd, const std::filesystem::path& file) {
@@ -209,19 +208,10 @@ LaunchedPart::LaunchedPart(AsioLoop& loop, std::filesystem::path file, PartName 
 LaunchedPart::~LaunchedPart() = default;
 
 void LaunchedPart::TakeLines(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const std::size_t end = std::min(bytes.find('\n'), bytes.size());
-    line_ += skips_ ? "" : bytes.substr(0, end);
-    skips_ = skips_ || line_.size() > kMaxSaid;
-    if (end == bytes.size()) {
-      break;
-    }
-    if (!skips_) {
-      told_.said(std::exchange(line_, {}));
-    }
-    line_.clear();
-    skips_ = false;
-    bytes.remove_prefix(end + 1);
+  std::string whole;
+  lines_.Feed(bytes, loop_.Now(), whole);
+  for (const std::string& line : Split(whole, '\n')) {
+    told_.said(line);
   }
 }
 

@@ -21,6 +21,7 @@
 #include <string>
 #include <vector>
 
+#include "agent/workers/line_assembler.h"
 #include "agent/workers/output_stream.h"
 #include "agent/workers/worker_launcher.h"
 #include "agent/workers/worker_spec.h"
@@ -93,8 +94,7 @@ class LaunchedPart : public std::enable_shared_from_this<LaunchedPart> {
   std::optional<int> code_;
   boost::asio::posix::stream_descriptor pidfd_;
   std::shared_ptr<OutputStream> output_;  // None: of an earlier daemon.
-  std::string line_;                      // That has not ended yet.
-  bool skips_ = false;                    // The rest of a line that is too long.
+  LineAssembler lines_{""};
   bool ends_ = false;
   LoopTimer look_;
   LoopTimer kill_;
