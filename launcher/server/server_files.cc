@@ -41,12 +41,10 @@ std::string AbsoluteOrEmpty(const std::string& file) {
   return file.empty() ? "" : fs::absolute(file).native();
 }
 
-Result<void> WriteTlsNames(const fs::path& path, const TlsFiles& files) {
+// A later term may begin while workers run, and they could have put anything there.
+Result<void> WriteOwn(const fs::path& path, const std::string& text) {
   ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(path, O_WRONLY | O_CREAT | O_TRUNC, 0600));
-  return WriteAll(fd.get(),
-                  AbsoluteOrEmpty(files.certificate) + "\n" + AbsoluteOrEmpty(files.key) + "\n" +
-                      AbsoluteOrEmpty(files.authority) + "\n",
-                  path);
+  return WriteAll(fd.get(), text, path);
 }
 
 Result<TlsFiles> ReadTlsNames(const fs::path& path) {
@@ -295,14 +293,13 @@ Result<ServerFiles> ServerFiles::Publish(const fs::path& run_directory, const En
                                          const RunId& run_id, const std::string& token,
                                          const TlsFiles& tls) {
   const std::string text = ToString(endpoint);
-  const fs::path file = run_directory / "endpoint";
-  // A later term may begin while workers run, and they could have put anything there.
-  ASSIGN_OR_RETURN(const UniqueFd fd, OpenOrdinary(file, O_WRONLY | O_CREAT | O_TRUNC, 0600));
-  RETURN_IF_ERROR(WriteAll(fd.get(), text + "\n", file));
+  RETURN_IF_ERROR(WriteOwn(run_directory / "endpoint", text + "\n"));
   ::unlink((run_directory / "token").c_str());  // From an earlier term of this node.
   RETURN_IF_ERROR(WriteTokenFile(run_directory / "token", token));
   if (tls.any()) {
-    RETURN_IF_ERROR(WriteTlsNames(run_directory / kTlsFile, tls));
+    RETURN_IF_ERROR(WriteOwn(run_directory / kTlsFile, AbsoluteOrEmpty(tls.certificate) + "\n" +
+                                                           AbsoluteOrEmpty(tls.key) + "\n" +
+                                                           AbsoluteOrEmpty(tls.authority) + "\n"));
   }
   return Link(run_directory, text, run_id);
 }
@@ -316,9 +313,7 @@ Result<ServerFiles> ServerFiles::PublishControlSocket(const fs::path& run_direct
 Result<ServerFiles> ServerFiles::Link(const fs::path& run_directory, const std::string& where,
                                       const RunId& run_id) {
   ASSIGN_OR_RETURN(const fs::path directory, UserDirectory());
-  const fs::path launched = run_directory / kLaunchedFile;
-  ASSIGN_OR_RETURN(const UniqueFd file, OpenOrdinary(launched, O_WRONLY | O_CREAT | O_TRUNC, 0600));
-  RETURN_IF_ERROR(WriteAll(file.get(), Launched(), launched));
+  RETURN_IF_ERROR(WriteOwn(run_directory / kLaunchedFile, Launched()));
   const fs::path link =
       directory / (kLinkPrefix + Hex(std::hash<std::string>{}(where)) + "-" + run_id);
   ::unlink(link.c_str());  // From an agent that could not remove it.
