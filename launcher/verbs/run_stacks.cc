@@ -12,6 +12,7 @@
 #include "launcher/status_json.h"
 #include "launcher/verbs/node_query.h"
 #include "launcher/verbs/rank_spans.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
@@ -39,17 +40,14 @@ std::string WhyFramesAreMissing(const StackText& stack) {
               : "";
 }
 
-std::string Noun(std::size_t ranks) {
-  return std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks");
-}
-
 }  // namespace
 
 std::string FormatGroups(const std::vector<StackGroup>& groups) {
   std::string text;
   for (const StackGroup& group : groups) {
-    text += Noun(group.ranks.size()) + " (" + RangesOf(group.ranks, ",") +
-            (group.node.empty() ? "" : " on " + group.node) + "): " + group.headline + "\n";
+    text += CountOf(static_cast<std::uint32_t>(group.ranks.size()), "rank") + " (" +
+            RangesOf(group.ranks, ",") + (group.node.empty() ? "" : " on " + group.node) +
+            "): " + group.headline + "\n";
     if (group.places.size() == 1 && group.places.front() == group.headline) {
       continue;  // The kernel's view is one line.
     }
