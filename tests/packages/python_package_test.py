@@ -21,7 +21,7 @@ from ddprun_runs import LIMIT, read_text
 BARE_PYTHON = "/usr/bin/python3"
 
 import ddprun  # noqa: E402
-from ddprun import _caller  # noqa: E402
+from ddprun import _caller, _notify  # noqa: E402
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "agent", "workers", "python_hook"))
 import _ddprun_watch  # noqa: E402
@@ -37,6 +37,7 @@ class Heartbeats(unittest.TestCase):
         agent.bind(path)
         os.environ["DDPRUN_NOTIFY_SOCKET"] = path
         self.addCleanup(os.environ.pop, "DDPRUN_NOTIFY_SOCKET", None)
+        self.addCleanup(setattr, _notify._steps, "_untold", None)
         return agent
 
     def said(self, function, *arguments, **named):

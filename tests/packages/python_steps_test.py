@@ -38,14 +38,63 @@ class Steps(unittest.TestCase):
         ddprun.step(*arguments, **named)
         return self.heard()
 
-    def test_each_step_is_a_datagram_with_all_that_is_known_of_it(self):
+    def waited(self):
+        self.agent.settimeout(30)
+        try:
+            return self.agent.recv(4096).decode().split("\n")
+        finally:
+            self.agent.setblocking(False)
+
+    def test_a_datagram_has_all_that_is_known_of_a_step(self):
         self.assertEqual(self.tell(1, of=50, work=0.25), ["STEP=1", "WORK_USEC=250000", "STEPS=50"])
         self.assertEqual(self.tell(2, "train", within=1), ["STEP=2", "PHASE=train", "EXTEND_TIMEOUT_USEC=1000000"])
         ddprun.phase("save", within=5)
         self.assertEqual(self.heard(), ["PHASE=save", "EXTEND_TIMEOUT_USEC=5000000"])
+        self.assertEqual(self.tell(3, "train"), ["STEP=3", "PHASE=train"])
+
+    def test_fast_steps_are_told_together_and_the_last_one_always(self):
+        _notify._BETWEEN = 60.0
+        self.assertEqual(self.tell(1), ["STEP=1"])
+        for number, work in ((2, 0.5), (3, 0.25), (4, 0.75)):
+            self.assertIsNone(self.tell(number, work=work))
+        ddprun.phase("save")  # What is told before it stays before it.
+        self.assertEqual((self.heard(), self.heard()), (["STEP=4", "WORK_USEC=250000"], ["PHASE=save"]))
+        _notify._BETWEEN = 0.01
+        _notify._begin()
+        self.assertEqual(self.tell(5), ["STEP=5"])
+        told = []
+        for number in range(6, 1000):
+            ddprun.step(number)
+        while told != ["STEP=999"]:
+            told = self.waited()
+
+    # The agent may stand still for a while.
+    def test_a_step_without_room_is_told_later(self):
+        while _notify.send("READY=1"):
+            pass
+        _notify._BETWEEN = 0.01
+        ddprun.step(7)
+        heard = []
+        while heard != ["STEP=7"]:
+            heard = self.waited()
+
+    def test_a_forked_process_tells_its_own_steps_and_the_end_of_a_program_the_last_one(self):
+        subprocess.run([sys.executable, "-c", textwrap.dedent("""
+            import os, ddprun
+            from ddprun import _notify
+            _notify._BETWEEN = 60.0
+            ddprun.step(1)
+            ddprun.step(2)
+            if os.fork() == 0:
+                ddprun.step(3)
+                os._exit(0)
+            os.wait()
+            """)], env={**os.environ, "PYTHONPATH": sys.path[0]}, check=True, timeout=30)
+        self.assertEqual([self.heard() for _ in range(4)], [["STEP=1"], ["STEP=3"], ["STEP=2"], None])
 
     # As a daemonizer closes what it does not know, and a library's connection has the number then.
     def test_a_socket_that_the_program_closed_is_made_anew(self):
+        _notify._BETWEEN = 0.0
         self.tell(1)
         for again in range(3):
             number = _notify._socket.fileno()
@@ -60,6 +109,7 @@ class Steps(unittest.TestCase):
             os.close(number)
 
     def test_a_closed_number_is_not_used(self):
+        _notify._BETWEEN = 0.0
         self.tell(1)
         os.close(_notify._socket.fileno())
         self.assertEqual(self.tell(2), ["STEP=2"])

@@ -1,14 +1,24 @@
 """What a worker tells its agent: datagrams as systemd's sd_notify sends them, of which a lost one costs nothing but
-its say."""
+its say.
+
+Steps that follow each other fast are told at most ten times a second, the last one always: a thread sends it."""
 
 import array
+import atexit
 import operator
 import os
 import socket
-from typing import Optional, SupportsIndex
+import threading
+import time
+from typing import Iterable, Optional, SupportsIndex
 
+_ADDRESS = "DDPRUN_NOTIFY_SOCKET"
 _END = 1 << 63  # Of steps.
+_BETWEEN = 0.1  # Seconds, at least, between two steps that are told.
 _socket: "Optional[_Socket]" = None
+_phase: Optional[str] = None  # As said last,
+_total: Optional[SupportsIndex] = None  # and so the last step's number.
+_steps: "_Steps"
 
 
 class _Socket(socket.socket):
@@ -31,10 +41,67 @@ class _Socket(socket.socket):
             self.detach()
 
 
+class _Steps:
+    """The step that is not told yet, of one process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.RLock()  # A handler of a signal may come between.
+        self._untold: "Optional[tuple[int, Optional[int], list[str]]]" = None  # Step, WORK_USEC, other lines.
+        self._next = 0.0  # When a step may be told again.
+        self._sends = False
+
+    def add(self, number: int, took: Optional[int], more: "list[str]", at_once: bool) -> None:
+        if _ADDRESS not in os.environ:
+            return
+        with self._lock:
+            if self._untold is not None:
+                before = self._untold[1]
+                took = before if took is None else took if before is None else min(before, took)
+                more = more or self._untold[2]
+            self._untold = number, took, more
+            if at_once or time.monotonic() >= self._next:
+                self._tell()
+            if self._untold is not None and not self._sends:
+                self._sends = True
+                threading.Thread(target=self._send, name="ddprun steps", daemon=True).start()
+
+    def tell(self) -> None:
+        if self._untold is not None:
+            with self._lock:
+                self._tell()
+
+    def _tell(self) -> None:
+        if self._untold is not None:
+            number, took, more = self._untold
+            if _send([f"STEP={number}", *([] if took is None else [f"WORK_USEC={took}"]), *more]):
+                self._untold = None
+            self._next = time.monotonic() + _BETWEEN
+
+    def _send(self) -> None:
+        while True:
+            time.sleep(_BETWEEN)
+            self.tell()
+
+
+def _begin() -> None:  # A forked process has neither the thread nor its parent's step.
+    global _steps
+    _steps = _Steps()
+
+
+_begin()
+os.register_at_fork(after_in_child=_begin)
+atexit.register(lambda: _steps.tell())
+
+
 def send(*lines: str, descriptor: Optional[int] = None) -> bool:
     """Sends one datagram; False: nobody listens, or there was no room for it. Never waits."""
+    _steps.tell()
+    return _send(lines, descriptor)
+
+
+def _send(lines: Iterable[str], descriptor: Optional[int] = None) -> bool:
     global _socket
-    address = os.environ.get("DDPRUN_NOTIFY_SOCKET")
+    address = os.environ.get(_ADDRESS)
     if not address:
         return False
     try:
@@ -111,17 +178,22 @@ def step(
     """Reports the step that this worker has done. Only a larger number than before is progress.
 
     Call it after every step, or after every n-th one by number, not by time: else ranks at the same step look as if one
-    of them lagged.
+    of them lagged. Fast steps are told ten times a second, the last one always.
 
     `of`: the number of the last step. `phase` and `within`: as of `phase()`. `work`: the seconds that the step took this
     rank by itself, before it waited for others (of several steps the quickest); slow ranks are found by it.
     """
-    lines = [f"STEP={_number(number)}"]
+    global _phase, _total
+    step = number if type(number) is int and 0 <= number < _END else _number(number)
+    took = None
     if work is not None:
         if not 0 <= work < 1e9:
             raise ValueError(f"work must be the seconds of a step, not {work!r}")
-        lines.append(f"WORK_USEC={max(1, int(work * 1e6))}")
-    send(*lines, *_in_all(of), *_progress(phase, within))
+        took = max(1, int(work * 1e6))
+    more = [*_in_all(of), *_progress(phase, within)]
+    at_once = within is not None or (phase or _phase) != _phase or (of or _total) != _total
+    _phase, _total = phase or _phase, of or _total
+    _steps.add(step, took, more, at_once)
 
 
 def phase(name: str, *, within: Optional[float] = None) -> None:
@@ -129,4 +201,6 @@ def phase(name: str, *, within: Optional[float] = None) -> None:
 
     `within`: the next progress may take this many seconds, whatever `--hang-timeout` says.
     """
+    global _phase
     send(*_progress(name, within))
+    _phase = name
