@@ -242,7 +242,7 @@ RULES["trainer/checkpoint/fence_log.cc"] = [
     # A claim keeps the head.
     ("claim-keeps-head", "      «if (HAS) »claim.lineage = tail.newest->lineage;"),
     # It writes only behind its own records.
-    ("commit-mine", "  if («HAS && »!SameWorld(tail.newest->writer, writer)) {"),
+    ("commit-mine", "  if («HAS && »!SameWorld(tail->newest->writer, writer)) {"),
 ]
 RULES["rendezvous/core/hang.cc"] = [
     # All waited for one, and some tell their next step later than others.

@@ -207,8 +207,17 @@ class Failure(support.TrainerTest):
             said = worker.text("err")
             self.assertIn("File too large", said)
             self.assertIn("; training continues", said)
-            self.assertIn(f"could not be saved in '{self.checkpoints}'; {next_start}", said)
+            self.assertRegex(said, f"could not be saved in '{self.checkpoints}': .*File too large.*; {next_start} "
+                                   r"\[checkpoint-space\]")
             self.run_world(arguments, generation=2 * epochs)
+
+    def test_a_checkpoint_directory_that_is_removed_is_named(self):
+        (worker,) = self.start(["--model=toy", "--epochs=2", "--skew=0:10"])
+        self.assertTrue(worker.wait_for_step(1))
+        os.rename(self.checkpoints, self.path("elsewhere"))
+        self.assertEqual(worker.wait(), 1, worker.text("err"))
+        self.assertRegex(self.complaint(worker)[-1], r"could not be saved in '.*': the fence records in checkpoint directory "
+                                                     r"'.*' are gone: was it emptied or unmounted\?; .* \[fence-records-gone\]")
 
     def test_samples_and_profiles_that_a_disk_refuses_do_not_end_the_training(self):
         arguments = ["--model=toy", "--epochs=5", "--sample-log=samples", "--profile=prof", "--profile-schedule=0,1,5,1"]

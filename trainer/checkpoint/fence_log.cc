@@ -203,24 +203,27 @@ Result<FenceRecord> FenceLog::Claim(const Writer& writer, const Liveness& livene
 
 Result<FenceRecord> FenceLog::CheckMine(const Writer& writer) const {
   std::vector<std::string> warnings;
-  ASSIGN_OR_RETURN(const Tail tail, ReadTail(warnings));
-  if (tail.last_number == 0) {
+  const Result<Tail> tail = ReadTail(warnings);
+  if (!tail && tail.error().kind != ErrorKind::kNotFound) {
+    return tail.error();
+  }
+  if (!tail || tail->last_number == 0) {
     return Error{ErrorKind::kUnavailable, "the fence records in checkpoint directory '" +
                                               directory_.native() +
                                               "' are gone: was it emptied or unmounted? "
                                               "[fence-records-gone]"};
   }
-  if (!tail.newest || tail.newest->number != tail.last_number) {
+  if (!tail->newest || tail->newest->number != tail->last_number) {
     return Invalid("the newest fence record cannot be read" +
                        (warnings.empty() ? std::string() : " (" + warnings.front() + ")"),
                    directory_.native());
   }
-  if (!SameWorld(tail.newest->writer, writer)) {
+  if (!SameWorld(tail->newest->writer, writer)) {
     return Refused("checkpoint directory '" + directory_.native() + "' was taken over by " +
-                   Describe(tail.newest->writer) + ": this world, " + Describe(writer) +
+                   Describe(tail->newest->writer) + ": this world, " + Describe(writer) +
                    ", may no longer write to it [checkpoint-taken-over]");
   }
-  return *tail.newest;
+  return *tail->newest;
 }
 
 Result<FenceRecord> FenceLog::AppendMine(const Writer& writer, RecordKind kind,

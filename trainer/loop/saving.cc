@@ -148,14 +148,14 @@ Result<void> Saving::SaveNow(Snapshot&& snapshot) {
   CHECK(saver_->Save(std::move(snapshot)));
   saver_->Drain();
   RETURN_IF_ERROR(Poll());
-  if (!last_saved_ || *last_saved_ != step || last_failed_) {
+  if (last_failure_) {
     const char* const next = last_saved_
-                                 ? "the next start continues from the checkpoint before it"
-                                 : "no earlier checkpoint exists: the next start begins anew";
-    return Error{ErrorKind::kSystem, "the last checkpoint (step " + std::to_string(step) +
-                                         ") could not be saved in '" +
-                                         training_.config.checkpoint_dir.string() + "'; " + next +
-                                         " [checkpoint-space]"};
+                                 ? "; the next start continues from the checkpoint before it"
+                                 : "; no earlier checkpoint exists: the next start begins anew";
+    const std::string what =
+        "the last checkpoint (step " + std::to_string(step) + ") could not be saved in '" +
+        training_.config.checkpoint_dir.string() + "': " + last_failure_->message;
+    return Error{ErrorKind::kSystem, Continue(what, next)};
   }
   return {};
 }
@@ -200,7 +200,7 @@ void Saving::Save(bool best) {
 
 Result<void> Saving::Poll() {
   for (const SaveResult& result : saver_->TakeResults()) {
-    last_failed_ = result.error.has_value();
+    last_failure_ = result.error;
     if (!result.error) {
       last_saved_ = result.step;
       if (best_unsaved_ == result.step) {

@@ -82,7 +82,7 @@ class Saving final : public StepObserver {
   std::optional<std::uint64_t> best_unsaved_;  // The step of a best one that is not saved yet.
   bool begins_ = false;                        // Afresh.
   bool save_is_owed_ = false;                  // Begun from memory, and not saved since.
-  bool last_failed_ = false;
+  std::optional<Error> last_failure_;          // None: the last save succeeded.
   bool skipped_ = false;
 };
 
