@@ -1,9 +1,8 @@
 #include "trainer/arguments.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <set>
 
@@ -12,11 +11,17 @@
 namespace ddprun {
 namespace {
 
+std::string Text(double number) {
+  char text[40];
+  std::snprintf(text, sizeof text, "%.12g", number);
+  return text;
+}
+
 std::string Known(std::span<const ArgumentEntry> known) {
   std::string text;
   for (const ArgumentEntry& entry : known) {
-    text += (text.empty() ? "" : ", ") + std::string(entry.name) + " (" +
-            NumberText(entry.standard) + ")";
+    text +=
+        (text.empty() ? "" : ", ") + std::string(entry.name) + " (" + Text(entry.standard) + ")";
   }
   return text.empty() ? "there are no arguments" : "the arguments and their defaults: " + text;
 }
@@ -29,19 +34,13 @@ Result<double> ValueOf(const std::string& text, const ArgumentEntry& entry) {
       (entry.whole && value != std::floor(value))) {
     return Error{ErrorKind::kInvalid, std::string(entry.name) + " must be a " +
                                           (entry.whole ? "whole number" : "number") + " from " +
-                                          NumberText(entry.least) + " to " +
-                                          NumberText(entry.most) + ", not '" + text + "'"};
+                                          Text(entry.least) + " to " + Text(entry.most) +
+                                          ", not '" + text + "'"};
   }
   return value;
 }
 
 }  // namespace
-
-std::string NumberText(double number) {
-  std::array<char, 400> text;  // Of the least one.
-  const auto end = text.data() + text.size();
-  return {text.data(), std::to_chars(text.data(), end, number, std::chars_format::fixed).ptr};
-}
 
 Result<Arguments> Arguments::Parse(std::string_view text, std::span<const ArgumentEntry> known) {
   Arguments arguments;
@@ -80,7 +79,7 @@ std::int64_t Arguments::Whole(std::string_view name) const {
 std::string Arguments::Text() const {
   std::string text;
   for (const auto& [name, value] : values_) {
-    text += (text.empty() ? "" : ",") + name + "=" + NumberText(value);
+    text += (text.empty() ? "" : ",") + name + "=" + ddprun::Text(value);
   }
   return text;
 }

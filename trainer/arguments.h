@@ -13,9 +13,6 @@
 
 namespace ddprun {
 
-// The shortest text that is this number again: "0.1", "100000".
-std::string NumberText(double number);
-
 struct ArgumentEntry {
   std::string_view name;
   double standard;

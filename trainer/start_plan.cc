@@ -1,5 +1,6 @@
 #include "trainer/start_plan.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
 
@@ -37,6 +38,18 @@ std::string ValueIn(const TrainState& state, const std::string& name) {
 bool IsSame(const std::string& before, const std::string& now) {
   const auto number = ParseNumber<double>(now);
   return before == now || (number && ParseNumber<double>(before) == number);
+}
+
+// Long values are shown from the word on in which they differ.
+Error Differs(const std::string& what, const std::string& saved, const std::string& asked) {
+  const auto same =
+      static_cast<std::size_t>(std::ranges::mismatch(saved, asked).in1 - saved.begin());
+  const std::size_t begin = same < kMostShown / 2 ? 0 : saved.find_last_of(" ,", same - 1) + 1;
+  const auto shown = [begin](const std::string& value) {
+    return (begin > 0 ? "..." : "") + Shortened(value.substr(begin), kMostShown);
+  };
+  return {ErrorKind::kInvalid, "the checkpoint is of another training: " + what + " " +
+                                   shown(saved) + ", not " + shown(asked) + std::string(kWhatToDo)};
 }
 
 // A restart of the run that wrote it, as opposed to a new run of the same name.
@@ -165,18 +178,11 @@ TrainState FreshState(const TrainConfig& config, std::uint32_t world_size,
 
 Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked,
                                 std::vector<std::string>& notes) {
-  const auto differs = [](const std::string& what, const std::string& saved_value,
-                          const std::string& asked_value) {
-    return Error{ErrorKind::kInvalid, "the checkpoint is of another training: " + what + " " +
-                                          Shortened(saved_value, kMostShown) + ", not " +
-                                          Shortened(asked_value, kMostShown) +
-                                          std::string(kWhatToDo)};
-  };
   if (saved.dataset != asked.dataset) {
-    return differs("--dataset", saved.dataset, asked.dataset);
+    return Differs("--dataset", saved.dataset, asked.dataset);
   }
   if (saved.seed != asked.seed) {
-    return differs("--seed", std::to_string(saved.seed), std::to_string(asked.seed));
+    return Differs("--seed", std::to_string(saved.seed), std::to_string(asked.seed));
   }
   for (const Hyperparameter& parameter : kHyperparameters) {
     const std::string before = ValueIn(saved, parameter.name);
@@ -187,7 +193,7 @@ Result<TrainState> ContinueFrom(const TrainState& saved, const TrainState& asked
     if (!parameter.fixed) {
       notes.push_back(std::string(parameter.words) + " changes from " + before + " to " + now);
     } else if (before != kUnknown) {
-      return differs(parameter.words, before, now);
+      return Differs(parameter.words, before, now);
     }
   }
   if (saved.global_batch == 0 || saved.global_batch > kMaxGlobalBatch) {

@@ -119,6 +119,18 @@ TEST(ContinueFrom, OtherFrozenParametersAreRefused) {
   EXPECT_NE(state.error().message.find("--init-from"), std::string::npos);
 }
 
+TEST(ContinueFrom, ALongValueIsShownFromTheWordOnInWhichItDiffers) {
+  TrainState saved = Saved();
+  TrainState asked = FreshState(Config(), 2, "fc[1]");
+  for (int i = 0; i < 100; ++i) {
+    saved.hyperparameters["frozen"] += (i > 0 ? " layer" : "layer") + std::to_string(i);
+  }
+  asked.hyperparameters["frozen"] = saved.hyperparameters["frozen"] + " last";
+  std::vector<std::string> notes;
+  const std::string refusal = ContinueFrom(saved, asked, notes).error().message;
+  EXPECT_NE(refusal.find(" ...layer99, not ...layer99 last."), std::string::npos) << refusal;
+}
+
 // Buckets number the parameters in their order.
 TEST(ContinueFrom, ParametersInAnotherOrderBeginWithNewBuckets) {
   std::vector<std::string> notes;
