@@ -49,12 +49,28 @@ std::vector<TensorView> ViewsOf(const std::vector<NamedTensor>& tensors) {
   return views;
 }
 
-// Each tensor of `to` from the one of its name; other tensors of `from` are left alone. kInvalid:
-// one is missing that may not be, or has another type or shape.
-Result<void> CopyBack(const std::vector<Tensor>& from, const std::vector<NamedTensor>& to) {
+Error OfOtherState(const std::string& what) {
+  return {ErrorKind::kInvalid,
+          "the checkpoint " + what +
+              ": other parameters, or another optimizer, were trained. Train the same, or set "
+              "another --checkpoint-dir (--init-from takes its parameters)"};
+}
+
+// Each tensor of `to` from the one of its name. kInvalid: one is missing that may not be, or has
+// another type or shape; or `whole`, and one of `from` is not in `to`.
+Result<void> CopyBack(const std::vector<Tensor>& from, const std::vector<NamedTensor>& to,
+                      bool whole) {
   std::map<std::string_view, const Tensor*> index;
   for (const Tensor& tensor : from) {
     index[tensor.name] = &tensor;
+  }
+  auto rest = index;
+  for (const NamedTensor& item : to) {
+    rest.erase(item.name);
+  }
+  if (whole && !rest.empty()) {
+    return OfOtherState("has the tensor '" + rest.begin()->second->name +
+                        "', which has no place here");
   }
   for (const NamedTensor& item : to) {
     const auto found = index.find(item.name);
@@ -62,18 +78,14 @@ Result<void> CopyBack(const std::vector<Tensor>& from, const std::vector<NamedTe
       continue;
     }
     if (found == index.end()) {
-      return Error{ErrorKind::kInvalid,
-                   "the checkpoint lacks the tensor '" + item.name +
-                       "': other parameters, or another optimizer, were trained. Train the same, "
-                       "or set another --checkpoint-dir (--init-from takes its parameters)"};
+      return OfOtherState("lacks the tensor '" + item.name + "'");
     }
     const Tensor& saved = *found->second;
     const at::Tensor& tensor = item.tensor;
     if (saved.dtype != TypeOf(tensor) || saved.shape != tensor.sizes().vec() ||
         saved.bytes.size() != tensor.nbytes()) {
-      return Invalid("a tensor of the checkpoint has another type or shape than this model's " +
-                         ShapeText(tensor.sizes()),
-                     item.name);
+      return OfOtherState("has the tensor '" + item.name + "' with another type or shape, not " +
+                          std::string(NameOf(TypeOf(tensor))) + ShapeText(tensor.sizes()));
     }
     if (tensor.device().is_cpu()) {
       std::memcpy(tensor.mutable_data_ptr(), saved.bytes.data(), saved.bytes.size());
@@ -185,8 +197,8 @@ std::uint64_t Learner::StateBytes() const {
 }
 
 Result<void> Learner::CopyFrom(const Snapshot& snapshot) {
-  RETURN_IF_ERROR(CopyBack(snapshot.model, ModelTensors()));
-  RETURN_IF_ERROR(CopyBack(snapshot.optimizer, OptimizerTensors()));
+  RETURN_IF_ERROR(CopyBack(snapshot.model, ModelTensors(), /*whole=*/true));
+  RETURN_IF_ERROR(CopyBack(snapshot.optimizer, OptimizerTensors(), !MayLeaveOptimizerState()));
   ReturnNumbers();
   return {};
 }

@@ -85,6 +85,8 @@ class Learner {
   // program's optimizers to them, and back.
   virtual void GatherNumbers() const {}
   virtual void ReturnNumbers() const {}
+  // Whether optimizer state of a checkpoint may be left out: then a flag asks for it.
+  virtual bool MayLeaveOptimizerState() const { return false; }
 
   // Throws the group's exceptions.
   void ReceiveState(std::uint32_t from) const;

@@ -119,6 +119,7 @@ class ModelLearner final : public Learner {
  private:
   std::vector<NamedTensor> ModelTensors() const override;
   std::vector<NamedTensor> OptimizerTensors() const override;
+  bool MayLeaveOptimizerState() const override { return true; }  // --momentum=0, --autocast.
 
   struct Impl;
   std::unique_ptr<Impl> impl_;

@@ -266,6 +266,15 @@ TEST(Learner, SkipsAStepThatOverflowsAndKeepsTheScaleInItsSnapshot) {
   ASSERT_TRUE(resumed.learner.CopyFrom(CopyNow(plain.learner.View(), {})));
 }
 
+TEST(Learner, MomentumMayBeginOrEndWhereATrainingResumes) {
+  LearnerOptions options = World::Options("", 0, false);
+  World without(options);
+  options.optimizer.momentum = 0.9;
+  World with(options);
+  EXPECT_TRUE(with.learner.CopyFrom(CopyNow(without.learner.View(), {})));
+  EXPECT_TRUE(without.learner.CopyFrom(CopyNow(with.learner.View(), {})));
+}
+
 // Gives back what it is given.
 std::shared_ptr<TorchModel> MakeEcho(const Task&, const Arguments&, std::uint64_t) {
   auto model = std::make_shared<TorchModel>();

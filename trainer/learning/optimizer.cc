@@ -42,7 +42,9 @@ Optimizer::Optimizer(const OptimizerOptions& options, const std::vector<std::str
     group.every_steps.push_back(group.float_steps);
     if (adam || options.momentum != 0) {
       group.first.push_back(at::zeros_like(parameters[i]));
-      state_.push_back({(adam ? "exp_avg." : "momentum_buffer.") + names[i], group.first.back()});
+      // Zeros are right where a checkpoint lacks them: it was made without momentum.
+      state_.push_back({(adam ? "exp_avg." : "momentum_buffer.") + names[i], group.first.back(),
+                        /*changes_at_any_time=*/false, /*may_be_missing=*/!adam});
     }
     if (adam) {
       group.second.push_back(at::zeros_like(parameters[i]));

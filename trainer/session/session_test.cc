@@ -168,17 +168,19 @@ TEST(SessionLearner, NamesWhatIsNotTrained) {
   EXPECT_EQ(trained.learner->Frozen(), "net.weight");
 }
 
-// A checkpoint without the momentum of a parameter that is trained now.
+// The optimizer's state of a parameter that is trained now, or that was, would be lost.
 TEST(SessionLearner, ACheckpointOfOtherTrainedParametersIsRefusedWithAdvice) {
-  const auto momentum = torch::optim::SGDOptions(0.1).momentum(0.9);
-  const Trained whole(Make<torch::optim::SGD>(momentum));
-  const Trained one([&](const Parameters& parameters) {
-    return std::make_unique<torch::optim::SGD>(Parameters{parameters[0]}, momentum);
-  });
-  const Result<void> copied = whole.learner->CopyFrom(CopyNow(one.learner->View(), {}));
-  ASSERT_FALSE(copied);
-  EXPECT_THAT(copied.error().message,
-              AllOf(HasSubstr("'optimizer.momentum_buffer.net.bias'"), HasSubstr("--init-from")));
+  const MakeOptimizer adam = Make<torch::optim::Adam>(torch::optim::AdamOptions(0.1));
+  const Trained whole(adam);
+  const Trained one([&](const Parameters& parameters) { return adam({parameters[0]}); });
+  const auto refusal = [](const Trained& resumed, const Trained& saved) {
+    return resumed.learner->CopyFrom(CopyNow(saved.learner->View(), {})).error().message;
+  };
+  EXPECT_THAT(
+      refusal(whole, one),
+      AllOf(HasSubstr("lacks the tensor 'optimizer.exp_avg.net.bias':"), HasSubstr("--init-from")));
+  EXPECT_THAT(refusal(one, whole), HasSubstr("has the tensor 'optimizer.exp_avg.net.bias', which "
+                                             "has no place here:"));
 }
 
 TEST(SessionLearner, NamesWhatTakesNoPartInTheLoss) {
