@@ -21,8 +21,6 @@ namespace {
 using std::chrono_literals::operator""ms;
 using std::chrono_literals::operator""s;
 
-constexpr int kSigInt = 2;  // POSIX numbers; <signal.h> stays out of the core.
-constexpr int kSigTerm = 15;
 constexpr Duration kFirstBackoff = 20ms;  // gRPC's own default, 1 s, is a lost second per cut.
 constexpr Duration kLastBackoff = 1s;
 // Longer each time: a server that thousands come to would else only see calls that are given up.

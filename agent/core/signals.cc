@@ -8,11 +8,6 @@
 namespace ddprun {
 namespace {
 
-constexpr int kSigInt = 2;  // POSIX numbers; <signal.h> stays out of the core.
-constexpr int kSigQuit = 3;
-constexpr int kSigUsr1 = 10;
-constexpr int kSigUsr2 = 12;
-constexpr int kSigTerm = 15;
 constexpr int kPreempted = kSigTerm;
 
 // Of an idle node: it never had workers, or what became of them is judged and the next world

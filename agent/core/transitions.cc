@@ -12,8 +12,6 @@ namespace {
 constexpr Duration kAcknowledgement{200};
 constexpr Duration kUnkillable{5'000};  // KILL to giving up on a process.
 constexpr Duration kActive{3'000};      // From a worker's last activity to KILL.
-constexpr int kInterrupt = 2;           // POSIX numbers; <signal.h> stays out of the core.
-constexpr int kTerminate = 15;
 
 }  // namespace
 
@@ -25,13 +23,13 @@ int StopCode(const AgentState& state, const AgentConfig& config) {
   const bool planned = config.preemptible || (state.job_end && state.job_end->stop);
   const bool nothing_lost = state.saved || !state.placement;  // A spare has nothing to save.
   const bool saved = planned && nothing_lost && !state.unsaved;
-  return saved && state.signal != kInterrupt ? kExitRestart : kExitSignalBase + state.signal;
+  return saved && state.signal != kSigInt ? kExitRestart : kExitSignalBase + state.signal;
 }
 
 int ExitCodeFor(const AgentState& state, const AgentConfig& config, const Finish& finish) {
   const bool stopped = finish.ending != Ending::kSucceeded && finish.ending != Ending::kRefused;
   const int code = StopCode(state, config);
-  const bool on_request = finish.exit_code == kExitSignalBase + kInterrupt ||
+  const bool on_request = finish.exit_code == kExitSignalBase + kSigInt ||
                           (finish.ending == Ending::kLeft && state.signal != 0);
   const bool own = code == kExitRestart ? on_request : state.signal != 0;
   if (stopped && own) {
@@ -57,7 +55,7 @@ void BeginStop(AgentStepContext& step, bool planned, int signal) {
   state.saving = !planned && step.config.stop_grace > kStopGrace;
   state.stop_began = step.now;
   state.kill_at = step.now + (planned ? step.config.spec.shutdown_timeout : step.config.stop_grace);
-  if (planned && signal == kInterrupt) {
+  if (planned && signal == kSigInt) {
     const Duration last = std::min(kStopGrace, step.config.spec.shutdown_timeout / 2);
     state.terminate_at = *state.kill_at - last;
   }
@@ -74,7 +72,7 @@ void TerminateIfDue(AgentStepContext& step) {
     step.Tell(NoticeLevel::kInfo,
               "SIGINT has not ended " + CountOf(state.alive, "worker") + ": sending SIGTERM");
   }
-  step.effects.push_back(SignalWorkers{kTerminate});
+  step.effects.push_back(SignalWorkers{kSigTerm});
 }
 
 void HurryStop(AgentStepContext& step) {
@@ -82,7 +80,7 @@ void HurryStop(AgentStepContext& step) {
   state.planned = false;
   state.saving = step.config.stop_grace > kStopGrace;
   state.terminate_at.reset();
-  step.effects.push_back(SignalWorkers{kTerminate, true});
+  step.effects.push_back(SignalWorkers{kSigTerm, true});
   if (state.kill_at) {
     state.kill_at = std::min<Time>(*state.kill_at, step.now + step.config.stop_grace);
   }

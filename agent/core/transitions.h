@@ -23,6 +23,12 @@ struct AgentStepContext {
   void Tell(NoticeLevel level, std::string text) { effects.push_back(Say{level, std::move(text)}); }
 };
 
+inline constexpr int kSigInt = 2;  // POSIX numbers; <signal.h> stays out of the core.
+inline constexpr int kSigQuit = 3;
+inline constexpr int kSigUsr1 = 10;
+inline constexpr int kSigUsr2 = 12;
+inline constexpr int kSigTerm = 15;
+
 inline constexpr Duration kLeaveAlone{1'000};  // A leaver without a server does not wait longer.
 
 // A generation's processes are there, or not all gone yet.
