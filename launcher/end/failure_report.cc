@@ -111,6 +111,20 @@ void PutOthers(std::string& out, std::vector<FailedWorker> others) {
   }
 }
 
+// The last lines without the traceback that the root cause's entry shows: Python prints it too,
+// with frames further out, and torch names the rank before each line ("[rank1]: ").
+std::vector<std::string> LinesBesidesTraceback(const FailureFacts& facts) {
+  const std::vector<std::string> known = Split(facts.root.traceback, '\n');
+  std::vector<std::string> lines = facts.last_lines;
+  std::erase_if(lines, [&](const std::string& line) {
+    const std::size_t rank = line.starts_with("[rank") ? line.find("]: ") : line.npos;
+    const std::string text = line.substr(rank == line.npos ? 0 : rank + 3);
+    const bool frame = text.starts_with("  File ") || text.starts_with("    ");
+    return !known.empty() && (frame || std::ranges::find(known, text) != known.end());
+  });
+  return lines;
+}
+
 bool Mentions(const FailureFacts& facts, const char* what) {
   const auto has = [what](const std::string& text) { return text.find(what) != text.npos; };
   return has(facts.root.message) || has(facts.root.traceback) ||
@@ -205,9 +219,9 @@ std::string FormatFailureReport(const FailureFacts& facts) {
   if (!facts.hang.empty()) {
     PutText(out, "hung      : ", facts.hang);
   }
-  if (!facts.last_lines.empty()) {
+  if (const std::vector<std::string> lines = LinesBesidesTraceback(facts); !lines.empty()) {
     out += "last lines of rank " + std::to_string(facts.root.rank) + " on stderr:\n";
-    for (const std::string& line : facts.last_lines) {
+    for (const std::string& line : lines) {
       out += "  " + Printable(line) + "\n";
     }
   }

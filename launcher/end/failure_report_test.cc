@@ -71,6 +71,26 @@ TEST(FailureReport, AnErrorFilesTracebackIsShownWhole) {
                         "  ValueError: boom\n"));
 }
 
+// On stderr it has the frames outside of @record too, and torch's name of the rank.
+TEST(FailureReport, ATracebackIsShownOnce) {
+  FailureFacts facts = Facts(Exited{1});
+  facts.root.traceback =
+      "Traceback (most recent call last):\n  File w.py, line 3\n    train()\nValueError: boom\n";
+  facts.last_lines = {"  3 of 4 loaded",
+                      "[rank1]: Traceback (most recent call last):",
+                      "[rank1]:   File w.py, line 9",
+                      "[rank1]:     main()",
+                      "[rank1]:   File w.py, line 3",
+                      "[rank1]:     train()",
+                      "[rank1]: ValueError: boom",
+                      "[W1] destroyed"};
+  EXPECT_THAT(FormatFailureReport(facts), HasSubstr("last lines of rank 1 on stderr:\n  "
+                                                    "  3 of 4 loaded\n  [W1] destroyed\nrestarts"));
+  facts.last_lines.erase(facts.last_lines.begin());
+  facts.last_lines.pop_back();
+  EXPECT_THAT(FormatFailureReport(facts), Not(HasSubstr("last lines")));
+}
+
 // 64 workers that were stopped alike are one entry, not 448 lines.
 TEST(FailureReport, EqualFailuresAreFolded) {
   FailureFacts facts = Facts(Exited{1});
