@@ -108,12 +108,13 @@ ProcessWorkers::~ProcessWorkers() {
   EndGeneration();
 }
 
-// As in torchrun's tree: attempt_<restarts>. A generation with the same count (no worker failed)
-// gets a suffix, so that no earlier attempt is overwritten.
+// As in torchrun's tree: attempt_<restarts>. A later generation with the same count (no worker
+// failed) has its number as a suffix, so that no earlier attempt is overwritten.
 std::filesystem::path ProcessWorkers::NewAttemptDirectory(const Placement& placement) {
   const std::string name = "attempt_" + std::to_string(placement.restarts_used);
-  const std::uint32_t used = attempts_[name]++;
-  return options_->run_directory / (used == 0 ? name : name + "." + std::to_string(used));
+  const bool first = attempts_.insert(name).second;
+  return options_->run_directory /
+         (first ? name : name + "." + std::to_string(placement.generation.value));
 }
 
 std::filesystem::path ProcessWorkers::Start(const Placement& placement) {
@@ -421,7 +422,10 @@ void ProcessWorkers::KeepEvidenceOfFailure() {
   if (std::exchange(kept_evidence_, true) || options_->evidence.empty()) {
     return;
   }
-  NodePart part{.node = options_->core.node, .workers = {}, .last_lines = {}};
+  NodePart part{.node = options_->core.node,
+                .workers = {},
+                .last_lines = {},
+                .logs = options_->keep_logs ? attempt_ : std::filesystem::path()};
   std::vector<FailureEvidence::Recorder> recorders;
   for (std::uint32_t local = 0; local < options_->core.workers; ++local) {
     const std::uint32_t rank = placement_.first_rank + local;
@@ -461,6 +465,7 @@ HangEvidenceRequest ProcessWorkers::HangRequestFor(const std::vector<std::uint32
       .bundle = options_->evidence.empty() ? std::filesystem::path()
                                            : BundleOf(options_->evidence, placement_.generation),
       .node = options_->core.node,
+      .logs = options_->keep_logs ? attempt_ : std::filesystem::path(),
       .workers = {},
       .last_lines = [kept = kept_,
                      most = MostLines()](std::uint32_t local) { return kept->LastOf(local, most); },

@@ -124,8 +124,8 @@ class ProcessWorkers final : public NodeWorkers {
   std::set<pid_t> refused_timers_;           // Processes whose refused timers were logged.
   std::unique_ptr<TimerWatchdog> watchdog_;  // Only with TORCHELASTIC_ENABLE_FILE_TIMER=1.
   std::vector<std::int64_t> pids_;
-  std::vector<int> save_signals_;                  // By local rank; 0: it has named none.
-  std::map<std::string, std::uint32_t> attempts_;  // "attempt_<n>" -> times used.
+  std::vector<int> save_signals_;   // By local rank; 0: it has named none.
+  std::set<std::string> attempts_;  // "attempt_<n>" that were used.
 };
 
 }  // namespace ddprun

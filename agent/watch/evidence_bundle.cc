@@ -77,14 +77,15 @@ std::string Process(const ProcessOfRank& one) {
   return text + "\n";
 }
 
-std::string NodeFacts(const std::string& node, const std::vector<ProcessOfRank>& workers,
-                      const fs::path& place) {
-  std::string text = Machine(node) + RoomOn(place) + Quoted("/proc/uptime", 1) +
-                     Quoted("/proc/loadavg", 1) + Quoted("/proc/meminfo", kMostOfMeminfo);
+std::string NodeFacts(const NodePart& part, const fs::path& place) {
+  std::string text = Machine(part.node) +
+                     (part.logs.empty() ? "" : "logs: " + part.logs.native() + "\n") +
+                     RoomOn(place) + Quoted("/proc/uptime", 1) + Quoted("/proc/loadavg", 1) +
+                     Quoted("/proc/meminfo", kMostOfMeminfo);
   for (const char* const kind : {"cpu", "io", "memory"}) {
     text += Quoted(fs::path("/proc/pressure") / kind, 2);
   }
-  for (const ProcessOfRank& one : workers) {
+  for (const ProcessOfRank& one : part.workers) {
     text += Process(one);
   }
   return text;
@@ -133,8 +134,7 @@ Result<void> WriteNodePart(const fs::path& bundle, const NodePart& part) {
       write(RankFile(bundle, rank, "lines.txt"), lines);
     }
   }
-  write(bundle / ("node-" + AsFileName(part.node) + ".txt"),
-        NodeFacts(part.node, part.workers, bundle));
+  write(bundle / ("node-" + AsFileName(part.node) + ".txt"), NodeFacts(part, bundle));
   return all;
 }
 

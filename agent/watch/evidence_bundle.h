@@ -52,7 +52,8 @@ struct NodePart {
   std::string node;
   std::vector<ProcessOfRank> workers;
   std::vector<std::pair<std::uint32_t, std::string>>
-      last_lines;  // By rank; empty ones are left out.
+      last_lines;              // By rank; empty ones are left out.
+  std::filesystem::path logs;  // The generation's, on this node; empty: none are kept.
 };
 
 // Makes the bundle, if need be, and writes the machine's file and the ranks' lines: of the machine

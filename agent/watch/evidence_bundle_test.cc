@@ -24,15 +24,17 @@ TEST_F(Bundle, HasTheMachineTheProcessesAndWhatRanksPrinted) {
   const fs::path bundle = BundleOf(place, {7});
   const NodePart part{.node = "a/b",
                       .workers = {{3, ::getpid()}, {4, 999'999'999}},
-                      .last_lines = {{3, "the last line\n"}, {4, ""}}};
+                      .last_lines = {{3, "the last line\n"}, {4, ""}},
+                      .logs = "/logs/attempt_6"};
   const Result<void> written = WriteNodePart(bundle, part);
   ASSERT_TRUE(written) << written.error().message;
   EXPECT_EQ(bundle.filename(), "evidence-7");
   EXPECT_EQ(*ReadFile(bundle / "rank-3.lines.txt", 1'000), "the last line\n");
   EXPECT_FALSE(fs::exists(bundle / "rank-4.lines.txt"));
   const std::string facts = *ReadFile(bundle / "node-a_b.txt", 100'000);
-  for (const char* const known : {"node a/b at 20", "MemTotal:", "/proc/loadavg:", " free\n",
-                                  "rank 3 (pid ", "State:", "rank 4 (pid 999999999): gone\n"}) {
+  for (const char* const known :
+       {"node a/b at 20", "\nlogs: /logs/attempt_6\n", "MemTotal:", "/proc/loadavg:", " free\n",
+        "rank 3 (pid ", "State:", "rank 4 (pid 999999999): gone\n"}) {
     EXPECT_NE(facts.find(known), std::string::npos) << known << " in\n" << facts;
   }
 }

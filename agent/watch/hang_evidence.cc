@@ -207,7 +207,7 @@ void HangEvidence::WriteRest() {
     Finish();
     return;
   }
-  NodePart part{.node = request_.node, .workers = {}, .last_lines = {}};
+  NodePart part{.node = request_.node, .workers = {}, .last_lines = {}, .logs = request_.logs};
   for (const HungWorker& worker : request_.workers) {
     part.workers.push_back({worker.rank, worker.pid});
     part.last_lines.emplace_back(worker.rank, request_.last_lines(worker.local_rank));

@@ -42,6 +42,7 @@ struct HungWorker {
 struct HangEvidenceRequest {
   std::filesystem::path bundle;  // Empty: none is kept.
   std::string node;
+  std::filesystem::path logs;  // NodePart's.
   std::vector<HungWorker> workers;
   // On the loop: the last lines that the rank printed.
   std::function<std::string(std::uint32_t local_rank)> last_lines;

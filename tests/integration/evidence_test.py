@@ -71,6 +71,15 @@ class AtItsEnd(Evidence):
         self.assertFalse(os.path.exists(self.report_page()))
         self.assertIn("ended", read_text(os.path.join(self.run_directory(), "events.jsonl")))
 
+    def test_a_start_that_used_no_restart_has_the_number_of_its_generation(self):
+        flags = ("--nnodes=1:2", f"--rdzv-endpoint={self.endpoint}", "--rdzv-conf=last_call_timeout=0")
+        first = self.launch("--hang", flags=flags)
+        self.wait_for_workers(first, 1)
+        second = self.start(*flags, f"--rdzv-id={self.run_id}", FAKE_WORKER, "--hang")
+        self.wait_for(lambda: "attempt_0.2" in os.listdir(self.run_directory()), first)
+        self.terminate(second)
+        self.terminate(first)
+
 
 class Packed(Evidence):
     def test_of_a_run_that_is_over(self):
