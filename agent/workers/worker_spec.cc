@@ -140,8 +140,10 @@ Result<fs::path> FindProgram(const std::string& name, const GetEnv& get_env) {
   }
   searched += "PATH (" + get_env("PATH").value_or("not set") + ")";
   std::string message = "program '" + name + "' was not found in " + searched;
-  if (::access(name.c_str(), F_OK) == 0) {
+  if (IsProgram(name)) {
     message += "; this directory has a file of that name: use './" + name + "'";
+  } else if (name == "-" || ::access(name.c_str(), F_OK) == 0) {
+    message += ". A program in Python is started as: python3 " + name;
   }
   return Error{ErrorKind::kNotFound, message + " [program-not-found]"};
 }

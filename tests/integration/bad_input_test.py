@@ -114,6 +114,8 @@ class CommandLine(DdprunTest):
             ("no-such-program", "'no-such-program' was not found in .* and PATH \\(/"),
             ("./missing", r"'\./missing' does not exist"),
             (script, "not-executable' is not executable .*python3 /"),
+            ("not-executable", "'not-executable' was not found in .*python3 not-executable "),
+            ("-", "'-' was not found in .*python3 - "),
             (self.directory, "is a directory. A program in Python is started as: python3 /"),
             (self.path("missing.py"), "missing.py.*No such file"),
         ]
