@@ -155,6 +155,7 @@ void AgentDriver::SpawnWorkers(const Placement& placement) {
                    placement.generation,
                    placement.restarts_used,
                    loop_.Now(),
+                   {},
                    {}};
   WatchStart();
 }
@@ -227,6 +228,9 @@ void AgentDriver::OnWorkerEnded(WorkerEnd end) {
                     {},
                     loop_.Now()};
   if (Succeeded(end.status)) {
+    if (!WasStopped(state_, end.local_rank)) {
+      last_attempt_.ended_well.push_back(state_.placement->first_rank + end.local_rank);
+    }
     remains_.Then([this, ended = std::move(ended)] { Feed(ended); });
     return;
   }

@@ -37,7 +37,8 @@ struct LastAttempt {
   Generation generation;
   std::uint32_t restarts_used = 0;
   Time started;
-  std::vector<EndedWorker> failed;  // In wait order, with workers that ddprun stopped.
+  std::vector<EndedWorker> failed;        // In wait order, with workers that ddprun stopped.
+  std::vector<std::uint32_t> ended_well;  // Ranks here that ended with 0 before a stop.
 };
 
 // The objects that an agent's driver uses. The workers and stores outlive it.

@@ -176,6 +176,13 @@ std::string HintFor(const FailureFacts& facts) {
     return "the cgroup's memory limit was reached (oom_kill has risen). Use fewer data loader "
            "workers, a smaller batch, or a larger limit (Slurm: --mem) [memory-limit]";
   }
+  // In the words of Gloo and c10d, and of NCCL.
+  const bool lost_peer = Mentions(facts, " by peer") || Mentions(facts, "remote process exited");
+  if (lost_peer && !facts.ended_well.empty()) {
+    return (facts.ended_well.size() == 1 ? "rank " : "ranks ") + RangesOf(facts.ended_well, ", ") +
+           " had ended with exit code 0 before, which is the probable cause. Let all ranks take "
+           "equally many steps";
+  }
   if (Mentions(facts, "CUDA out of memory") || Mentions(facts, "OutOfMemoryError")) {
     return "the GPU's memory ran out. Use a smaller batch, gradient accumulation, or "
            "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True. Another process may hold some of it "

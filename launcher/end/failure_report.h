@@ -42,8 +42,9 @@ struct FailureFacts {
   bool on_console = false;              // The root cause may have written to the console itself.
   std::uint32_t restarts_used = 0;
   std::uint32_t max_restarts = 0;
-  std::uint32_t requeues = 0;   // How often the scheduler had started the job again.
-  std::optional<Duration> ran;  // How long the root cause lived.
+  std::uint32_t requeues = 0;             // How often the scheduler had started the job again.
+  std::optional<Duration> ran;            // How long the root cause lived.
+  std::vector<std::uint32_t> ended_well;  // Ranks of this node that ended with 0 before.
   std::string hang;          // Why the root cause, or all of them, count as hung; empty: no hang.
   bool alone = false;        // The run has no other rank.
   bool nobody_lags = false;  // A hang of all: the root cause only stands for them.

@@ -136,6 +136,11 @@ TEST(FailureReport, HintsComeFromWhatIsKnown) {
   FailureFacts port = Facts(Exited{1});
   port.last_lines = {"OSError: [Errno 98] Address already in use"};
   EXPECT_THAT(HintFor(port), HasSubstr("port"));
+  FailureFacts peer = Facts(Exited{1});
+  peer.ended_well = {1, 2};
+  EXPECT_EQ(HintFor(peer), "");
+  peer.last_lines = {"RuntimeError: [gloo/transport/tcp/pair.cc:561] Connection closed by peer"};
+  EXPECT_THAT(HintFor(peer), HasSubstr("ranks 1-2 had ended with exit code 0 before"));
   FailureFacts gpu = Facts(Exited{1});
   gpu.root.message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate";
   EXPECT_THAT(HintFor(gpu), HasSubstr("GPU"));

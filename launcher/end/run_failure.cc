@@ -92,6 +92,7 @@ FailureFacts Gather(const Exit& exit, const LaunchConfig& config, const LastAtte
   facts.alone = config.spec.max_nodes == 1 && config.workers == 1;
   facts.nobody_lags = root.nobody_lags;
   facts.stopped = root.stopped_by_us;
+  facts.ended_well = attempt.ended_well;
   facts.last_lines = Split(root.last_lines, '\n');
   const std::string host = HostName();
   for (const EndedWorker& ended : attempt.failed) {

@@ -20,6 +20,20 @@ NESTED = json.dumps({"message": {"message": "ValueError: boom", "extraInfo": {
     "py_callstack": CALLSTACK, "timestamp": "1795263336"}}})
 
 
+# Rank 1 has nothing to do any more, and then rank 0 fails without it.
+LEAVES_EARLY = """
+import os, signal, sys
+if os.environ["RANK"] == "1":
+    with open("pid.part", "w") as file:
+        file.write(str(os.getpid()))
+    os.rename("pid.part", "pid")
+    sys.exit(0)
+while not os.path.exists("pid") or os.path.exists("/proc/" + open("pid").read()):
+    signal.sigtimedwait([], 0.01)
+sys.exit("RuntimeError: gloo: Connection closed by peer")
+"""
+
+
 class Report(DdprunTest):
     def test_it_has_torchruns_shape_and_is_the_last_thing_said(self):
         run = self.run_ddprun(TWO, FAKE_WORKER, f"--touch={self.path('ready.%r')}", "--on-rank=1",
@@ -34,6 +48,10 @@ class Report(DdprunTest):
             r"  error_file: <N/A>\n  traceback : [^\n]*\n-{60}\n"
             r"last lines of rank 1 on stderr:\n  no such file\nrestarts  : 0 of 0 used [^\n]*\n"
             r"={60}\n$")
+
+    def test_a_rank_that_ended_before_its_peers_is_the_probable_cause(self):
+        run = self.run_ddprun(TWO, self.write("early.py", LEAVES_EARLY), expect=1)
+        self.assertRegex(run.err(), "\nhint      : rank 1 had ended with exit code 0 before, which is the probable cause")
 
     def test_failure_json_is_beside_the_logs(self):
         logs = self.path("logs")
