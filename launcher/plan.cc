@@ -248,18 +248,24 @@ std::string EndingLines(const LaunchConfig& config) {
 std::string Settings(const LaunchConfig& config) {
   std::size_t name_width = 0;
   std::size_t value_width = 0;
-  for (const Setting& setting : config.settings) {
+  std::vector<Setting> shown = config.settings;
+  const std::size_t defaults =
+      config.verbose
+          ? 0
+          : std::erase_if(shown, [](const Setting& setting) { return setting.origin == kDefault; });
+  for (const Setting& setting : shown) {
     name_width = std::max(name_width, setting.name.size());
     value_width = std::max(value_width, std::min<std::size_t>(setting.value.size() + 2, 32));
   }
   std::string text =
       "settings (command line before DDPRUN_* before PET_* before file before default)\n";
-  for (const Setting& setting : config.settings) {
+  for (const Setting& setting : shown) {
     const std::string value = IsSecret(setting.name) ? "***" : Quoted(setting.value);
     text += "  --" + setting.name + std::string(name_width + 2 - setting.name.size(), ' ') + value +
             std::string(value.size() < value_width ? value_width - value.size() : 0, ' ') + "  " +
             setting.origin + "\n";
   }
+  text += defaults == 0 ? "" : "  " + std::to_string(defaults) + " defaults, which -v shows\n";
   return text;
 }
 

@@ -48,6 +48,14 @@ class DryRun(DdprunTest):
         self.assertEqual(self.line(plan, "argv"), f"{python} -u train.py 'two words'")
         self.assertIn("not *.py", self.line(self.plan(FAKE_WORKER), "because"))
 
+    def test_defaults_are_shown_on_demand(self):
+        short = self.plan(TWO, FAKE_WORKER)
+        self.assertRegex(short, r"(?m)^settings .*\n  --nproc-per-node +2 +command line\n  --restart-backoff .*\n  \d\d defaults, which -v shows$")
+        self.assertNotIn(" default\n", short)
+        whole = self.plan("-v", TWO, FAKE_WORKER)
+        self.assertRegex(whole, r"(?m)^  --max-restarts +0 +default$")
+        self.assertNotIn("which -v shows", whole)
+
     def test_one_node(self):
         plan = self.plan(TWO, FAKE_WORKER)
         self.assertIn("standalone because --nnodes", self.line(plan, "count"))
