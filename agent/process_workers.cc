@@ -361,7 +361,9 @@ void ProcessWorkers::OnTimerExpired(const TimerRequest& request) {
 // A worker that a tool holds gets no signal, so the taking of stacks is cancelled first.
 void ProcessWorkers::SignalAll(int signal, bool end_at_once) {
   live_stacks_.Forget();
-  kept_evidence_ |= !death_begun_;
+  // Before a scheduler's end every signal asks for it (agent/core/signals.h).
+  const bool stops = AsksForTheEnd(signal) || options_->core.preemptible;
+  kept_evidence_ |= stops && !death_begun_;
   survivors_.NoteHandlers();
   runner_.SignalAll(signal, end_at_once);
   if (end_at_once) {

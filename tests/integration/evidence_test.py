@@ -60,6 +60,15 @@ class AtItsEnd(Evidence):
         self.assertIn(b"formed generation 1", inside["events.jsonl"])
         self.assertIn(b"No server of the run answered", inside["MANIFEST"])
 
+    # Only a request to end makes the failures that follow its consequence.
+    def test_of_a_worker_that_fails_after_a_signal_was_passed_on(self):
+        run = self.launch(f"--touch={self.path('ready')}", "--hang")
+        self.wait_for(lambda: os.path.exists(self.path("ready")), run)
+        run.signal(signal.SIGUSR1)
+        self.assertEqual(run.wait(), 128 + signal.SIGUSR1, run.all())
+        (facts,) = glob.glob(os.path.join(self.run_directory(), "evidence-1", "node-*.txt"))
+        self.assertIn(f"\nlogs: {self.run_directory()}/attempt_0\n", read_text(facts))
+
     @unittest.skipUnless(HOLD_CALLS, "no hold_calls.so")
     def test_a_disk_that_hangs_holds_nothing_up(self):
         os.mkfifo(self.path("fifo"))
