@@ -87,7 +87,7 @@ struct Thrown {
 void Explain(const std::error_code& code, Thrown& thrown) {
   if (code == std::errc::resource_unavailable_try_again) {
     thrown.kind = "cannot start a thread";
-    thrown.hint = "are processes limited (ulimit -u, pids.max of its cgroup)?";
+    thrown.hint = "are processes limited (ulimit -u, pids.max of its cgroup)? [process-limit]";
   } else if (code == std::errc::too_many_files_open) {
     thrown.kind = "too many open files";
     thrown.hint =
