@@ -188,6 +188,8 @@ TEST(Slurm, ARequeuedJobIsAnotherRun) {
   EXPECT_EQ(context.requeues, 2u);
   EXPECT_EQ(context.ends_at, 1'795'320'000);
   EXPECT_FALSE(context.speaks_for_job);
+  variables["SLURM_JOB_END_TIME"] = "99999999999999999";
+  EXPECT_EQ(Found({variables}).ends_at, std::nullopt);
   variables["SLURM_NODEID"] = variables["SLURM_PROCID"] = "0";
   EXPECT_TRUE(Found({variables}).speaks_for_job);
   EXPECT_TRUE(Contains(context.line, "requeued 2 times")) << context.line;

@@ -48,8 +48,9 @@ Result<void> ReadJob(const ContextQuery& query, LaunchContext& context) {
   context.node = Text(query, "SLURMD_NODENAME").value_or("");
   ASSIGN_OR_RETURN(const auto requeues, Count(query, "SLURM_RESTART_COUNT"));
   context.requeues = requeues.value_or(0);
-  const auto end = ParseNumber<std::int64_t>(Text(query, "SLURM_JOB_END_TIME").value_or(""));
-  context.ends_at = end.value_or(0) > 0 ? end : std::nullopt;
+  // A larger one would overflow in milliseconds.
+  const auto end = ParseNumber<std::uint32_t>(Text(query, "SLURM_JOB_END_TIME").value_or(""));
+  context.ends_at = end.value_or(0) > 0 ? std::optional<std::int64_t>(*end) : std::nullopt;
   context.tells_before_end = true;
   return {};
 }

@@ -77,7 +77,10 @@ JobEnd::JobEnd(AsioLoop& loop, const LaunchConfig& config,
 
 void JobEnd::Know(Duration left, const std::string& origin) {
   if (left <= Duration{0} || left > kLongest) {
-    Log(LogLevel::kDebug, origin + " does not give a usable end of the job");
+    const bool wanted = config_.stop_before > Duration{0};
+    Log(wanted ? LogLevel::kWarning : LogLevel::kDebug,
+        std::string(wanted ? "ignoring --stop-before: " : "") + origin +
+            " does not give a usable end of the job; set --time-limit [stop-before]");
     return;
   }
   JobEndKnown known;

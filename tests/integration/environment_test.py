@@ -38,6 +38,11 @@ class NestedLaunch(DdprunTest):
                "SLURM_JOB_NODELIST": "n[0-1]", "SLURM_STEP_NODELIST": "n[0-1]", "SLURM_NODELIST": "n[0-1]"}
         self.assertEqual(self.inner(environment=job, command=("--standalone",)), ["inner 0 of 1"] * 2)
 
+    def test_an_end_of_the_job_in_the_past_stops_nothing(self):
+        job = {**JOB, "SLURM_JOB_END_TIME": "1000"}
+        run = self.run_ddprun("--standalone", "--stop-before=60", "true", environment=job)
+        self.assertIn("warning: ignoring --stop-before: SLURM_JOB_END_TIME does not give a usable end of the job", run.err())
+
     def test_standalone_wins_over_an_inherited_number_of_nodes(self):
         run = self.run_ddprun("--standalone", "sh", "-c", SAY, environment={"PET_NNODES": "2", "PET_NODE_RANK": "1"})
         self.assertEqual(run.out(), "inner 0 of 1\n")
