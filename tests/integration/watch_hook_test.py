@@ -71,6 +71,20 @@ signal.pause()
 """
 
 
+# Ends once a thread of another file than Python's own runs beside it.
+THREADS = """
+import signal, sys, torch.distributed
+def files(frame):
+    return [frame.f_code.co_filename, *files(frame.f_back)] if frame else []
+others = []
+while not others:
+    signal.sigtimedwait([], 0.01)
+    others = [file for frame in sys._current_frames().values() for file in files(frame)
+              if file != __file__ and not file.endswith("threading.py")]
+print(others[0])
+"""
+
+
 class WatchHook(DdprunTest):
     def setUp(self):
         super().setUp()
@@ -141,6 +155,10 @@ class WatchHook(DdprunTest):
         run = self.run_ddprun("--nproc-per-node=3", "--hang-timeout=3", "--preload=none", "hangs.py", expect=124, limit=60)
         self.assertRegex(run.err(), r"rank 2 \(.*\) hung: no collective begun for 3\.0 s \(its peers are at collective 6, it is "
                                     r"after collective 5; counts may be 1 s old\)")
+
+    def test_its_frames_say_whose_they_are(self):
+        run = self.run_ddprun("--hang-timeout=60", self.write("threads.py", THREADS))
+        self.assertEqual(run.out(), "<ddprun watch>\n")
 
     def test_a_launcher_that_was_copied_does_it_too(self):
         alone = shutil.copy(os.environ["DDPRUN"], self.path("ddprun"))

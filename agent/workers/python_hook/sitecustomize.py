@@ -52,7 +52,7 @@ else:
     try:
         text = __loader__.get_source("_ddprun_watch") + "start()\n"
         _forget(__loader__.archive)
-        _before_torch(lambda: exec(text, {"__name__": "_ddprun_watch"}))
+        _before_torch(lambda: exec(compile(text, "<ddprun watch>", "exec"), {"__name__": "_ddprun_watch"}))
     except Exception:
         pass
 itself = sys.modules.pop("sitecustomize")
