@@ -44,18 +44,6 @@ TEST(Formation, RunsOfOneServerNameTheirWorldsApart) {
   EXPECT_EQ(names.size(), 4u);
 }
 
-TEST(Formation, ExplicitNodeRanksComeFirst) {
-  Scenario scenario;
-  const RunSpec spec{.min_nodes = 2, .max_nodes = 2};
-  Node a(scenario, "a", spec);
-  Node b(scenario, "b", spec);
-  a.report.node_rank = 1;
-  b.report.node_rank = 0;
-  a.Says(At(0s));
-  b.Says(At(0s));
-  EXPECT_EQ(Names(*scenario.state.world), (Order{"b", "a"}));
-}
-
 TEST(Formation, NodesWithoutARankTakeTheFreePlaces) {
   Scenario scenario;
   const RunSpec spec{.min_nodes = 4, .max_nodes = 4};
@@ -90,24 +78,6 @@ TEST(Formation, RanksOfANodeAreContiguousAndRolesAreCounted) {
   EXPECT_EQ(p.role_first_rank, 2u);
   EXPECT_EQ(p.role_world_size, 6u);
   EXPECT_EQ(std::get<ddprun::Run>(b.Told(At(0s))).placement.role_world_size, 3u);
-}
-
-// Three nodes of which the middle one is lost and replaced.
-TEST(Formation, AReplacementTakesTheLostPlace) {
-  Scenario scenario;
-  const RunSpec spec{.min_nodes = 3, .max_nodes = 3};
-  Node a(scenario, "n0", spec);
-  Node b(scenario, "n1", spec);
-  Node c(scenario, "n2", spec);
-  Node spare(scenario, "n9", spec);
-  FormWorld(At(0s), a, b, c);
-  spare.Says(At(0s));
-  EXPECT_EQ(spare.Waits(At(0s)).what, WaitFor::kSpare);
-  b.Closes(At(1s));
-  scenario.Pass(At(1'200ms));
-  a.Ends(Outcome::kStopped, {}, At(1'300ms));
-  c.Ends(Outcome::kStopped, {}, At(1'300ms));
-  EXPECT_EQ(Names(*scenario.state.world), (Order{"n0", "n9", "n2"}));
 }
 
 // A node that was there before is never left out for one that was not.
