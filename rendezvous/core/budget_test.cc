@@ -97,25 +97,6 @@ TEST_F(Failing, ThreeFailuresWithoutProgressEndTheRun) {
   EXPECT_EQ(scenario.state.budget.used, 2u);
 }
 
-TEST_F(Failing, ProgressBetweenFailuresIsNoCrashLoop) {
-  Begin();
-  for (std::uint64_t i = 1; i <= 20; ++i) {
-    Fail(i, 1s);
-  }
-  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
-}
-
-// Where no worker tells its steps nothing follows from their absence.
-TEST_F(Failing, ASilentProgramHasItsWholeBudget) {
-  Begin();
-  for (int i = 0; i < 100; ++i) {
-    Fail(0, 1s);
-  }
-  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
-  Fail(0, 1s);
-  EXPECT_EQ(End().exit_code, 3);
-}
-
 TEST_F(Failing, TheLimitCanBeSwitchedOff) {
   spec.crash_loop_limit = 0;
   Begin();

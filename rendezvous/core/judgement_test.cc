@@ -144,16 +144,6 @@ TEST(Judgement, AllCollateralHasTheFirstAsRoot) {
             0u);
 }
 
-// ddprun itself never ends with 75 for a broken collective: a scheduler would requeue for ever.
-TEST(Judgement, AWorkersRestartMeIsNotPassedOn) {
-  const Judgement judgement = Judge(Because({Hello(From("n0", 0, Exited{75}, At(0s)))}), 0, 0);
-  EXPECT_EQ(judgement.outcome->exit_code, 1);
-}
-
-TEST(Judgement, ADeathBySignalIsReportedAsAShellDoes) {
-  EXPECT_EQ(Judge(Because({From("n0", 0, Killed{11}, At(0s))}), 0, 0).outcome->exit_code, 139);
-}
-
 TEST(Judgement, DoNotRestartEndsTheRunWhateverTheBudget) {
   const Evidence asks = Hello(From("n0", 0, Exited{76}, At(0s)));
   EXPECT_EQ(Judge(Because({asks}), 0, 9).outcome->exit_code, 76);
