@@ -45,14 +45,6 @@ class SshdHosts(HostsTest):
         self.assertEqual(sorted(run.out().splitlines()),
                          [f"[{host}] {rank} {odd}" for rank, host in enumerate((first, second, second, third))])
 
-    def test_the_launcher_is_killed(self):
-        run = self.begin(3, worker=("--ignore-term", "--grandchild-setsid"))
-        self.run_directory_stays = True
-        began = time.monotonic()
-        run.kill_at_once()
-        self.assertTrue(eventually(lambda: not self.mark.living(), 10), [command_of(p) for p in self.mark.living()])
-        print(f"launcher killed: nothing was left after {time.monotonic() - began:.2f} s")
-
     def test_sshs_own_words(self):
         run = self.launch([self.sshd.names[0], self.sshd.silent_name], FAKE_WORKER, "--hang")
         self.assertEqual(run.wait(), 69, run.all())
