@@ -143,6 +143,8 @@ void Body(ddprun::Session& session) {
         net->first->bias.fill_(1);
       } else if (how == "adds a group") {
         optimizer.add_param_group(torch::optim::OptimizerParamGroup({torch::zeros({1})}));
+      } else if (how == "adds to a group") {
+        optimizer.param_groups()[0].params().push_back(torch::zeros({1}));
       } else if (session.step() == 1 &&
                  (how == "leaves together" || (how == "leaves on rank 1" && !session.is_main()))) {
         break;

@@ -20,6 +20,7 @@ class Use(support.TrainerTest):
                 ("names a metric twice", "EndStep: two metrics are named 'late'"),
                 ("gives two numbers", "EndStep: the metric 'late' must be one number, not a tensor of shape [2]"),
                 ("adds a group", "add_param_group: call it before Batches"),
+                ("adds to a group", "add_parameters. No checkpoint holds the state"),
                 ("its own backward", "Call session.Backward(loss) in place of loss.backward()"),
                 ("misuses in a score", "the program has no such flag"),
                 ("scores nothing", "Validate: the score has no metric"),

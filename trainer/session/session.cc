@@ -97,6 +97,16 @@ bool Holds(const torch::nn::Module& module, const at::Tensor& parameter) {
                      [&](const at::Tensor& own) { return own.is_same(parameter); });
 }
 
+std::size_t CountParameters(const CheckpointedState& kept) {
+  std::size_t count = 0;
+  for (const torch::optim::Optimizer* const optimizer : kept.optimizers()) {
+    for (const torch::optim::OptimizerParamGroup& group : optimizer->param_groups()) {
+      count += group.params().size();
+    }
+  }
+  return count;
+}
+
 std::string NamesOf(const std::vector<Metric>& metrics) {
   std::string names;
   for (const Metric& metric : metrics) {
@@ -165,7 +175,8 @@ struct Session::Impl {
   LoadOptions load_options;
   SessionLearner* learner = nullptr;
   FusedStep fused;
-  std::vector<double> rates;  // The learning rates that the program gave the optimizers' groups.
+  std::vector<double> rates;   // The learning rates that the program gave the optimizers' groups.
+  std::size_t parameters = 0;  // In these groups.
   std::optional<std::string> metric_names;
   std::optional<std::string> score_names;  // Of the metrics of a validation.
 
@@ -199,6 +210,7 @@ void Session::Impl::MakeLearner() {
       rates.push_back(group.options().get_lr());
     }
   }
+  parameters = CountParameters(kept);
   auto made = std::make_unique<SessionLearner>(
       std::move(kept), replicated, *training.group, device,
       ExchangeOptions{static_cast<std::size_t>(training.config.bucket_mib * (1 << 20)),
@@ -354,14 +366,10 @@ void Session::Impl::AgreeOnTensors() {
 
 // Without a flag that asks for other rates, the program's own stay.
 void Session::Impl::SetLearningRates() {
-  std::size_t groups = 0;
-  for (const torch::optim::Optimizer* const optimizer : learner->kept().optimizers()) {
-    groups += optimizer->param_groups().size();
-  }
-  if (groups != rates.size()) {
+  if (CountParameters(learner->kept()) != parameters) {
     Misuse(
-        "add_param_group: call it before Batches. No checkpoint holds the state of a group that a "
-        "kept optimizer gets later");
+        "add_param_group: call it before Batches, and so add_parameters. No checkpoint holds the "
+        "state of what a kept optimizer gets later");
   }
   const LearningOptions& learning = training.config.learning;
   if (learning.schedule == "constant" && learning.warmup_steps == 0 && !training.config.scale_lr) {
@@ -392,7 +400,7 @@ void Session::Impl::TakeBatch() {
 // Peers that still take steps wait for this rank in a collective: another one here would not meet
 // theirs, and Gloo ends a process for that.
 Result<void> Session::Impl::LeaveTogether() {
-  const std::string key = "left the loop";
+  const std::string key = "left the loop after step " + std::to_string(training.state.step);
   const std::string left = "rank " + std::to_string(training.env.rank) +
                            " left the loop over session.Batches after step " +
                            std::to_string(training.state.step);
