@@ -157,9 +157,10 @@ void LogStart(const Training& training, const StartPlan& plan) {
       LargestShare(plan.state.global_batch, env.world_size), training.dataset.train.count);
   if (largest_part < share) {
     Log(LogLevel::kInfo,
-        "each rank learns from its " + std::to_string(share) +
-            " samples of a step in parts of at most " + std::to_string(largest_part) +
-            ", whose gradients add up" +
+        std::string(config.own_model ? "session.Parts cuts each rank's "
+                                     : "each rank learns from its ") +
+            std::to_string(share) + " samples of a step " + (config.own_model ? "into" : "in") +
+            " parts of at most " + std::to_string(largest_part) + ", whose gradients add up" +
             (config.learning.cuda_graph ? "; --cuda-graph records only steps of one part: none here"
                                         : ""));
   }
