@@ -33,7 +33,7 @@ class BackgroundWriter {
   // On the loop. Where a thread is at it still, the next write begins at its end; if it was left
   // behind, the next call takes along what waits.
   void Write(Task task);
-  // What waits, if anything does.
+  // Writes the tasks that wait, if any.
   void WriteAgain();
 
   // The loop has ended: waiting data is written, if that is possible within `limit`; else a message

@@ -57,7 +57,7 @@ class Steps(unittest.TestCase):
         self.assertEqual(self.tell(1), ["STEP=1"])
         for number, work in ((2, 0.5), (3, 0.25), (4, 0.75)):
             self.assertIsNone(self.tell(number, work=work))
-        ddprun.phase("save")  # What is told before it stays before it.
+        ddprun.phase("save")  # The step is sent before the phase.
         self.assertEqual((self.heard(), self.heard()), (["STEP=4", "WORK_USEC=250000"], ["PHASE=save"]))
         _notify._BETWEEN = 0.01
         _notify._begin()

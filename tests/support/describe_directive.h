@@ -1,4 +1,4 @@
-// What a node is told, in words: for traces.
+// A directive in words, for traces.
 #pragma once
 
 #include <string>
