@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <exception>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <utility>
 
@@ -13,8 +11,8 @@
 #include "trainer/data/sampler.h"
 #include "trainer/learning/model_learner.h"
 #include "trainer/loop/blocking_tasks.h"
+#include "trainer/loop/model_maker.h"
 #include "trainer/loop/start.h"
-#include "trainer/models/entries.h"
 
 namespace ddprun {
 namespace {
@@ -24,42 +22,6 @@ namespace {
 bool SamplesLieOnDisks(const TrainConfig& config) {
   const DatasetEntry& dataset = *FindDataset(config.dataset);
   return dataset.reads_files && config.data_root != BundledDatasetRoot(dataset.bundled);
-}
-
-Result<void> CheckPrecision(const Training& training, Precision precision) {
-  if (precision != Precision::kFloat16) {
-    return {};
-  }
-  if (training.device.kind == DeviceKind::kCpu) {
-    return Error{ErrorKind::kInvalid,
-                 "--autocast=fp16 is for GPUs, and this rank computes on the CPU; --autocast=bf16 "
-                 "is for both"};
-  }
-  if (!training.config.run.split_devices.empty()) {
-    return Error{ErrorKind::kInvalid, "--autocast=fp16 is not for a model on --split-devices"};
-  }
-  return {};
-}
-
-LearnerOptions OptionsOf(const Training& training) {
-  const TrainConfig& config = training.config;
-  LearnerOptions options;
-  options.task = training.dataset.task;
-  options.model_arguments = config.model_arguments;
-  options.seed = static_cast<std::uint64_t>(config.seed);
-  options.optimizer = config.optimizer_options;
-  options.clip_norm = config.learning.clip_norm.value_or(0);
-  options.measure_norm = config.learning.grad_norm;
-  options.precision = *ParsePrecision(config.learning.autocast);
-  options.device = training.device;
-  options.compression = *ParsePrecision(config.learning.compress);
-  options.loss = *ParseLoss(config.learning.loss);
-  options.sync = !config.run.no_sync;
-  options.freeze = config.run.freeze;
-  options.split_devices = config.run.split_devices;
-  options.evaluation_package = config.run.eval_package;
-  options.bucket_bytes = static_cast<std::size_t>(config.bucket_mib * (1 << 20));
-  return options;
 }
 
 // All ranks wait for the slowest one.
@@ -83,43 +45,6 @@ Result<void> LoadData(Training& training, std::function<Result<Dataset>()> load)
   training.samples_on_disk = SamplesLieOnDisks(training.config);
   training.final_sets = {{"train", &training.dataset.train}, {"test", &training.dataset.test}};
   return CompareSamples(training);
-}
-
-// Becomes the training's learner, and scores its evaluations.
-Result<ModelLearner*> MakeLearner(Training& training) {
-  LearnerOptions options = OptionsOf(training);
-  RETURN_IF_ERROR(CheckPrecision(training, options.precision));
-  if (training.config.learning.cuda_graph) {
-    if (!training.device.plugin) {
-      return Error{ErrorKind::kInvalid,
-                   "--cuda-graph is for GPUs, and this rank computes on the CPU"};
-    }
-    options.graph = training.device.plugin->MakeStepGraph();
-  }
-  const ModelEntry& model = *FindModel(training.config.model);
-  std::unique_ptr<ModelLearner> learner;
-  try {
-    learner = std::make_unique<ModelLearner>(model, options, *training.group);
-  } catch (const std::exception& error) {  // The GPU's memory, perhaps.
-    const std::string text = error.what();
-    return Error{ErrorKind::kSystem, "cannot make the model: " + text.substr(0, text.find('\n'))};
-  }
-  if (!learner->HasParameters()) {
-    return Error{ErrorKind::kInvalid, "--freeze leaves no parameter to train"};
-  }
-  training.evaluation_batch = model.evaluation_batch;
-  training.evaluate = [&training, at = learner.get()](
-                          const Samples& set,
-                          std::span<const std::uint32_t> indices) -> Result<Score> {
-    {
-      const ReadWatch::Reading reading(training.reads);
-      RETURN_IF_ERROR(set.gather(indices, std::nullopt, at->room(ModelLearner::kEvaluationSlot)));
-    }
-    return at->Evaluate(indices.size());
-  };
-  ModelLearner* const made = learner.get();
-  training.learner = std::move(learner);
-  return made;
 }
 
 // This rank's samples from the training's state on. Fills the learner's memory, so it must be
