@@ -7,7 +7,9 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+import time
 import unittest
+import unittest.mock
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "launcher", "python"))
 
@@ -67,6 +69,26 @@ class Steps(unittest.TestCase):
             ddprun.step(number)
         while told != ["STEP=999"]:
             told = self.waited()
+
+    def test_steps_are_told_at_once_where_no_thread_can_be_started(self):
+        _notify._BETWEEN = 60.0
+        with unittest.mock.patch("threading.Thread.start", side_effect=RuntimeError("can't start new thread")):
+            self.assertEqual([self.tell(1), self.tell(2)], [["STEP=1"], ["STEP=2"]])
+
+    def test_a_step_of_a_signal_handler_that_comes_while_one_is_told_is_told_too(self):
+        _notify._BETWEEN = 0.01
+        send = _notify._send
+
+        def handled(lines, descriptor=None):
+            _notify._send = send
+            sent = send(lines, descriptor)
+            _notify._steps._next = time.monotonic() + 60
+            ddprun.step(2)
+            return sent
+
+        _notify._send = handled
+        self.assertEqual(self.tell(1), ["STEP=1"])
+        self.assertEqual(self.waited(), ["STEP=2"])
 
     # The agent may stand still for a while.
     def test_a_step_without_room_is_told_later(self):

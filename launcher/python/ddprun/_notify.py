@@ -63,7 +63,11 @@ class _Steps:
                 self._tell()
             if self._untold is not None and not self._sends:
                 self._sends = True
-                threading.Thread(target=self._send, name="ddprun steps", daemon=True).start()
+                try:
+                    threading.Thread(target=self._send, name="ddprun steps", daemon=True).start()
+                except RuntimeError:  # A limit of threads, or the interpreter ends.
+                    self._sends = False
+                    self._tell()
 
     def tell(self) -> None:
         if self._untold is not None:
@@ -71,9 +75,11 @@ class _Steps:
                 self._tell()
 
     def _tell(self) -> None:
-        if self._untold is not None:
-            number, took, more = self._untold
-            if _send([f"STEP={number}", *([] if took is None else [f"WORK_USEC={took}"]), *more]):
+        untold = self._untold
+        if untold is not None:
+            number, took, more = untold
+            sent = _send([f"STEP={number}", *([] if took is None else [f"WORK_USEC={took}"]), *more])
+            if sent and self._untold is untold:  # A handler may have done a step.
                 self._untold = None
             self._next = time.monotonic() + _BETWEEN
 
