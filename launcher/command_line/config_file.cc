@@ -87,6 +87,11 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
         key == "print-completion") {
       return bad("unknown name '" + key + "': use the names of the flags (ddprun --help)");
     }
+    const auto before = std::ranges::find(settings, NameOf(option), &Setting::name);
+    if (before != settings.end() &&
+        option->get_multi_option_policy() != CLI::MultiOptionPolicy::Join) {
+      return bad("'" + key + "' is set at " + before->origin + " too");
+    }
     const std::optional<std::string> value = Value(std::string(Trimmed(line.substr(equals + 1))));
     const bool is_flag = option->get_items_expected_max() == 0;
     if (!value || (is_flag && *value != "true" && *value != "false")) {

@@ -64,6 +64,11 @@ TEST_F(ConfigFile, NoBackslashAndNoQuoteIsLeftOut) {
   }
 }
 
+TEST_F(ConfigFile, AFlagWhoseValuesAddUpMayStandInSeveralLines) {
+  EXPECT_THAT(Read("env = 'A=1'\nenv = 'B=2'\n"),
+              ::testing::ElementsAre("env=A=1 run.toml:1", "env=B=2 run.toml:2"));
+}
+
 TEST_F(ConfigFile, AByteOrderMarkIsNoPartOfTheFirstName) {
   EXPECT_THAT(Read("\xef\xbb\xbfrole = x\n"), ::testing::ElementsAre("role=x run.toml:1"));
 }
@@ -76,6 +81,8 @@ TEST_F(ConfigFile, AnErrorIsNamedWithItsLine) {
   EXPECT_THAT(Refusal("nnodes =\n"), HasSubstr("the value of 'nnodes'"));
   EXPECT_THAT(Refusal("standalone = maybe\n"), HasSubstr("'standalone' must be true or false"));
   EXPECT_THAT(Refusal("config = 'x'\n"), HasSubstr("unknown name 'config'"));
+  EXPECT_THAT(Refusal("run-dir = a\n\nshared_dir = b\n"),
+              HasSubstr("run.toml:3: 'shared-dir' is set at run.toml:1 too"));
   EXPECT_THAT(Refusal(std::string("role = 'a\0b'\n", 13)),
               HasSubstr("run.toml:1: the line contains a zero byte"));
 }
