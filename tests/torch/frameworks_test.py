@@ -1,4 +1,4 @@
-"""Programs of accelerate, Lightning and transformers, started by ddprun in their own launchers' place."""
+"""Programs of Lightning and transformers, and the steps of callbacks, started by ddprun in their own launchers' place."""
 
 from torch_runs import TorchTest
 
@@ -8,16 +8,6 @@ SLURM = {"SLURM_NTASKS": "2", "SLURM_JOB_NAME": "train", "SLURM_JOB_ID": "7", "S
          "SLURM_LOCALID": "0", "SLURM_NODEID": "0", "SLURM_NTASKS_PER_NODE": "2",
          "SLURM_NODELIST": "localhost", "SLURM_JOB_NODELIST": "localhost", "SLURM_NNODES": "1",
          "SLURM_JOB_NUM_NODES": "1", "SLURMD_NODENAME": "localhost"}
-
-
-class Accelerate(TorchTest):
-    def test_an_accelerator_trains_on_two(self):
-        self.run_program(2, "accelerated.py")
-        told = self.reports()
-        self.assertEqual([(r["world"], r["batches"], r["seen"]) for r in told], [(2, 4, [0, 1])] * 2)
-        self.assertEqual(len({r["parameters"] for r in told}), 1, told)
-        for r in told:
-            self.assertLess(r["last"], r["first"] / 10)
 
 
 class Lightning(TorchTest):
