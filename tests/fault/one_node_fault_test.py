@@ -55,37 +55,6 @@ class Signals(DdprunTest):
         guard.send_signal(signal.SIGCONT)
         self.assertEqual(guard.wait(), 3)
 
-    def test_gnu_timeout_leaves_the_workers_their_time(self):
-        saving = ("import os, pathlib, signal, sys, time\n"
-                  "def save(*_):\n"
-                  "    end = time.monotonic() + 0.5\n"
-                  "    while time.monotonic() < end: pass\n"
-                  "    pathlib.Path(sys.argv[1] + os.environ['RANK']).touch()\n"
-                  "    os._exit(0)\n"
-                  "signal.signal(signal.SIGTERM, save)\n"
-                  "pathlib.Path(sys.argv[1] + 'ready' + os.environ['RANK']).touch()\n"
-                  "while True: signal.pause()\n")
-        program, saved = self.path("save.py"), self.path("saved-")
-        self.write(program, saving)
-        for more in ([], ["--nnodes=1:2", f"--rdzv-endpoint={self.free_endpoint()}"]):
-            with self.subTest(more):
-                run = self.start("-s", "TERM", "3600", DDPRUN, *more, TWO, program, saved, executable="timeout")
-                self.wait_for(lambda: all(os.path.exists(f"{saved}ready{r}") for r in range(2)), run)
-                run.signal(signal.SIGTERM)  # It does then as when the time is over.
-                run.wait()
-                for rank in range(2):
-                    os.unlink(f"{saved}ready{rank}")
-                    self.assertTrue(os.path.exists(f"{saved}{rank}"), run.all())
-                    os.unlink(f"{saved}{rank}")
-
-    def test_usr1_reaches_the_workers_and_ends_nothing_else(self):
-        run = self.start(FAKE_WORKER, HELLO, "--hang")
-        self.wait_for_workers(run, 1)
-        run.signal(signal.SIGUSR1)  # Its default action: the worker dies of it.
-        self.assertEqual(run.wait(), 128 + signal.SIGUSR1, run.all())
-        self.assertIn("got SIGUSR1: passing it on to the workers\n", run.err())  # The report does not name the sender.
-        self.assertRegex(run.err(), r"rank 0 .*signal 10 \(SIGUSR1\)")
-
     def test_a_signal_while_waiting_for_a_restart_ends_the_run(self):
         run = self.start(TWO, "--max-restarts=1000", FAKE_WORKER, HELLO, "--exit=1")
         self.wait_for(lambda: len(run.generations()) > 3, run)

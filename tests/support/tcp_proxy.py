@@ -2,7 +2,6 @@
 
     pass    forwards
     stall   connections stay open and new ones are accepted, but nothing is forwarded: a partition
-    refuse  new connections are closed at once
 """
 
 import socket
@@ -67,9 +66,6 @@ class TcpProxy:
                 client, _ = self.listener.accept()
             except OSError:
                 return
-            if self.mode == "refuse":
-                self._reset(client)
-                continue
             try:
                 server = socket.create_connection(self.target, 5)
                 server.settimeout(None)
