@@ -29,12 +29,6 @@ class FirstProcess(KubeletTest):
         self.apply("--nodes=1", worker=("sh", "-c", script))
         return self.create(0)
 
-    def test_the_container_is_as_meant(self):
-        pod = self.start_pod("cat /proc/1/comm; touch /written 2>/dev/null || echo read-only; "
-                             "df -k --output=size /dev/shm | tail -1; touch /tmp/x && echo tmp")
-        self.assertEqual(pod.run.wait(), 0, pod.run.all())
-        self.assertEqual(pod.run.out().split(), ["ddprun", "read-only", "64", "tmp"], pod.run.all())
-
     def test_orphans_are_reaped_while_it_runs(self):
         pod = self.start_pod("for i in 1 2 3; do (setsid sh -c 'echo up >> /ckpt/up; exec sleep 0.1' &); "
                              f"done; exec {WAITING}")

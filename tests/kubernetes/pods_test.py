@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 import unittest
 
 from kubelet import GO, KubeletTest
@@ -19,36 +18,10 @@ class Pods(KubeletTest):
 
     def grown(self, count, *flags):
         """A world of `count` pods of an elastic Job."""
-        self.apply(*(flags or ("--nodes=2:4",)))
+        self.apply(*flags)
         for index in range(count):
             self.create(index, nnodes=4)
         return self.world(count)
-
-    def test_a_pod_is_evicted_and_comes_again(self):
-        first = self.grown(4)
-        evicted = self.pods[1]
-        others = [pod for pod in self.pods if pod is not evicted]
-        begin = time.monotonic()
-        evicted.term()
-        second = self.world(3, after=first, pods=others)
-        took = time.monotonic() - begin
-        print(f"the others trained on after {took:.2f} s", file=sys.stderr)
-        self.assertEqual(evicted.run.wait(), 75, evicted.run.all())
-        self.gone(evicted)
-        self.create(1)
-        self.world(4, after=second)
-        self.assertNotRegex(self.told(), r"restarting all workers \(\d")  # None uses a restart.
-        for pod in others:
-            self.assertRegex(pod.run.err(), "a node leaves")
-        self.end()
-
-    def test_a_patch_makes_it_grow(self):
-        first = self.grown(2, "--nodes=2:8")
-        for index in range(2, 8):
-            self.create(index)
-        grown = self.world(8, after=first)
-        self.assertGreater(grown, first)
-        self.end()
 
     # The workers do not end, ddprun waits for them, kubelet does not wait for ddprun.
     def test_the_grace_is_exceeded(self):
