@@ -5,10 +5,9 @@ import re
 import select
 import signal
 import socket
-import unittest
 
 from ddprun_runs import (
-    DDPRUN, FAKE_WORKER, HELLO, HOLD_CALLS, DdprunTest, command_of, held_calls, read_bytes, read_text)
+    DDPRUN, FAKE_WORKER, HELLO, DdprunTest, command_of, read_bytes, read_text)
 from tcp_proxy import TcpProxy
 
 
@@ -310,23 +309,6 @@ class PoolTest(DdprunTest):
         self.wait_for_states(*there, n1="free")
         self.assertEqual(follower.wait(), 0, follower.all())
         self.end(there)
-
-    @unittest.skipUnless(HOLD_CALLS, "no hold_calls.so")
-    def test_a_launch_is_detached_once_its_run_is_kept(self):
-        fifo = self.path("fifo")
-        os.mkfifo(fifo)
-        server = self.serve(environment=held_calls("open:state/pool.", fifo))
-        launch = self.start("--detach", "--rdzv-id=kept", *self.waiting())
-        self.wait_for(lambda: os.path.exists(fifo + ".held"), server, launch, what="a disk that does not answer")
-        self.assertEqual([run["run_id"] for run in self.look()["runs"]], ["kept"])
-        self.assertIsNone(launch.process.poll(), launch.all())
-        with open(fifo, "w"):
-            self.assertEqual(launch.wait(), 0, launch.all())
-        server.signal(signal.SIGKILL)
-        server.wait()
-        server = self.serve()
-        self.assertEqual([run["run_id"] for run in self.look()["runs"]], ["kept"])
-        self.end([server])
 
     def test_the_state_of_a_detached_run_is_known_before_and_after_it(self):
         there = self.pool(None, "n1")
