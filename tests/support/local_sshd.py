@@ -7,7 +7,7 @@ import signal
 import socket
 import subprocess
 
-from ddprun_runs import DdprunTest, children_of, eventually, free_endpoint, read_text
+from ddprun_runs import children_of, eventually, free_endpoint, read_text
 
 # The program that scripts/setup.sh has fetched, or the machine's own; sshd wants to be called by a
 # whole path.
@@ -87,16 +87,3 @@ class LocalSshd:
                     pass
             process.kill()
             process.wait()
-
-
-class SshdTest(DdprunTest):
-    hosts = 3
-    network = None
-
-    def setUp(self):
-        super().setUp()
-        os.mkdir(self.path("sshd"), 0o700)
-        names = ("DDPRUN_TEST_MARK", "XDG_RUNTIME_DIR", "TMPDIR", "OMP_NUM_THREADS")
-        self.sshd = LocalSshd(self.path("sshd"), self.hosts, {name: self.environment[name] for name in names},
-                              self.network)
-        self.addCleanup(self.sshd.close)
