@@ -8,19 +8,28 @@
 //
 // The player of the agent puts the names that this server gave (term, world, beat) where the
 // recorded ones stood, and its own numbers of calls; all else is as it was, also fields that are
-// unknown today.
+// unknown today. A file has one call a line: method, status code, request and reply in hexadecimal
+// ("-": empty); lines that begin with # are left out.
+#include <grpcpp/alarm.h>
+#include <grpcpp/generic/async_generic_service.h>
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
 #include <algorithm>
+#include <boost/algorithm/hex.hpp>
 #include <chrono>
 #include <fstream>
+#include <functional>
+#include <future>
 #include <iostream>
 #include <memory>
 #include <mutex>
+#include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "proto/rendezvous.pb.h"
-#include "tests/compatibility/generic_calls.h"
-#include "tests/compatibility/recording.h"
 
 namespace ddprun {
 namespace {
@@ -28,7 +37,158 @@ namespace {
 constexpr const char* kSync = "/ddprun.v1.Rendezvous/Sync";
 constexpr const char* kObserve = "/ddprun.v1.Rendezvous/Observe";
 constexpr int kMostCalls = 200;
+constexpr std::chrono::milliseconds kParked{300};  // Calls that change nothing.
 
+// ---- The file ----
+struct Call {
+  std::string method;
+  int status = 0;
+  std::string request, reply;
+};
+
+std::string Hex(const std::string& bytes) {
+  return bytes.empty() ? "-" : boost::algorithm::hex_lower(bytes);
+}
+
+std::string Bytes(const std::string& hex) {
+  return hex == "-" ? "" : boost::algorithm::unhex(hex);
+}
+
+std::vector<Call> LoadCalls(const std::string& path) {
+  std::ifstream file(path);
+  std::vector<Call> calls;
+  for (std::string line; std::getline(file, line);) {
+    if (line.empty() || line.front() == '#') {
+      continue;
+    }
+    std::stringstream words(line);
+    Call call;
+    std::string request, reply;
+    words >> call.method >> call.status >> request >> reply;
+    call.request = Bytes(request);
+    call.reply = Bytes(reply);
+    calls.push_back(call);
+  }
+  return calls;
+}
+
+// ---- Calls as bytes, whatever their methods ----
+std::string TextOf(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  std::string bytes;
+  if (buffer.Dump(&slices).ok()) {
+    for (const grpc::Slice& slice : slices) {
+      bytes.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+    }
+  }
+  return bytes;
+}
+
+grpc::ByteBuffer BufferOf(const std::string& bytes) {
+  const grpc::Slice slice(bytes);
+  return {&slice, 1};
+}
+
+class Channel {
+ public:
+  explicit Channel(const std::string& server)
+      : stub_(grpc::CreateChannel(server, grpc::InsecureChannelCredentials())) {}
+
+  using Done = std::function<void(const grpc::Status&, const std::string& reply)>;
+  void Begin(const std::string& method, const std::string& request,
+             std::chrono::system_clock::time_point deadline, Done done) {
+    struct Open {
+      grpc::ClientContext context;
+      grpc::ByteBuffer request, reply;
+    };
+    const auto open = std::make_shared<Open>();
+    open->request = BufferOf(request);
+    open->context.set_deadline(deadline);
+    stub_.UnaryCall(&open->context, method, {}, &open->request, &open->reply,
+                    [open, done = std::move(done)](const grpc::Status& status) {
+                      done(status, TextOf(open->reply));
+                    });
+  }
+  std::pair<grpc::Status, std::string> Ask(const std::string& method, const std::string& request,
+                                           std::chrono::milliseconds limit) {
+    std::promise<std::pair<grpc::Status, std::string>> answer;
+    Begin(method, request, std::chrono::system_clock::now() + limit,
+          [&](const grpc::Status& status, const std::string& reply) {
+            answer.set_value({status, reply});
+          });
+    return answer.get_future().get();
+  }
+
+ private:
+  grpc::GenericStub stub_;
+};
+
+// One call that came: read, answered once.
+class Incoming : public grpc::ServerGenericBidiReactor {
+ public:
+  using Answer =
+      std::function<void(const std::string& method, const std::string& request,
+                         std::chrono::system_clock::time_point deadline, Incoming* call)>;
+  Incoming(grpc::GenericCallbackServerContext* context, const Answer& answer)
+      : method_(context->method()), deadline_(context->deadline()), answer_(answer) {
+    StartRead(&request_);
+  }
+
+  void OnReadDone(bool ok) override {
+    if (ok) {
+      answer_(method_, TextOf(request_), deadline_, this);
+    } else {
+      Finish({grpc::StatusCode::CANCELLED, ""});
+    }
+  }
+  void Reply(const grpc::Status& status, const std::string& bytes) {
+    if (!status.ok()) {
+      Finish(status);
+      return;
+    }
+    reply_ = BufferOf(bytes);
+    StartWriteAndFinish(&reply_, {}, status);
+  }
+  void ReplyLater(const std::string& bytes) {
+    alarm_.Set(std::chrono::system_clock::now() + kParked,
+               [this, bytes](bool) { Reply(grpc::Status::OK, bytes); });
+  }
+  void OnDone() override { delete this; }
+
+ private:
+  const std::string method_;
+  const std::chrono::system_clock::time_point deadline_;
+  const Answer answer_;
+  grpc::ByteBuffer request_, reply_;
+  grpc::Alarm alarm_;
+};
+
+class Service : public grpc::CallbackGenericService {
+ public:
+  explicit Service(Incoming::Answer answer) : answer_(std::move(answer)) {}
+  grpc::ServerGenericBidiReactor* CreateReactor(
+      grpc::GenericCallbackServerContext* context) override {
+    return new Incoming(context, answer_);
+  }
+
+ private:
+  const Incoming::Answer answer_;
+};
+
+// Says on stdout where, and never returns.
+int Listen(Incoming::Answer answer) {
+  Service service(std::move(answer));
+  int port = 0;
+  grpc::ServerBuilder builder;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterCallbackGenericService(&service);
+  const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
+  std::cout << "127.0.0.1:" << port << std::endl;
+  server->Wait();
+  return 0;
+}
+
+// ---- Recording and playing ----
 int Record(const std::string& server, const std::string& path) {
   Channel channel(server);
   std::mutex mutex;
@@ -36,18 +196,16 @@ int Record(const std::string& server, const std::string& path) {
   std::string last;  // Noted; a caller that asks again and again is noted once.
   return Listen([&](const std::string& method, const std::string& request,
                     std::chrono::system_clock::time_point deadline, Incoming* call) {
-    const auto answered = [&, method, request, call](const grpc::Status& status,
-                                                     const std::string& reply) {
-      const std::lock_guard lock(mutex);
-      const std::string line = LineOf({method, status.error_code(), request, reply});
-      if (line != std::exchange(last, line)) {
-        file << line << std::endl;
-      }
-      call->Reply(status, reply);
-    };
-    const std::shared_ptr<Cancellation> cancellation =
-        call->cancellation();  // The call may be gone when Begin returns.
-    cancellation->Forwarded(channel.Begin(method, request, deadline, answered));
+    channel.Begin(method, request, deadline,
+                  [&, method, request, call](const grpc::Status& status, const std::string& reply) {
+                    const std::lock_guard lock(mutex);
+                    const std::string line = method + ' ' + std::to_string(status.error_code()) +
+                                             ' ' + Hex(request) + ' ' + Hex(reply);
+                    if (line != std::exchange(last, line)) {
+                      file << line << std::endl;
+                    }
+                    call->Reply(status, reply);
+                  });
   });
 }
 
