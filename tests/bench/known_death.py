@@ -1,22 +1,20 @@
 """From a worker's SIGKILL to the SIGTERM that its peer gets: how long, for workers of so much memory.
 
-    known_death.py build/bin/ddprun [OTHER_DDPRUN] [--gigabytes=4] [--runs=50] [--without]
+    known_death.py build/bin/ddprun [--gigabytes=4] [--runs=50]
 
 The memory is given back before a process can be waited for. Where the worker holds its life lock (proto/life_lock.h)
-the agent knows before that. OTHER_DDPRUN, and with --without the same one without the lock, are measured in turn with
-it.
+the agent knows before that. Workers with the lock and without it are measured in turn.
 """
 
 import argparse
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
 
-from measuring import LIMIT, clean_environment
+from measuring import LIMIT, Table, clean_environment
 
 from ddprun_runs import eventually, read_text
 
@@ -60,22 +58,14 @@ def measure(ddprun, gigabytes, without):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
-    parser.add_argument("ddprun", nargs="+")
+    parser.add_argument("ddprun", type=os.path.abspath)
     parser.add_argument("--gigabytes", type=float, default=4)
     parser.add_argument("--runs", type=int, default=50)
-    parser.add_argument("--without", action="store_true", help="the first one without the life lock too")
     asked = parser.parse_args()
-    kinds = {name: (os.path.abspath(name), False) for name in asked.ddprun}
-    if asked.without:
-        kinds["without the lock"] = (os.path.abspath(asked.ddprun[0]), True)
-    times = {name: [] for name in kinds}
-    for _ in range(asked.runs):
-        for name, (ddprun, without) in kinds.items():
-            times[name].append(measure(ddprun, asked.gigabytes, without))
-    for name, found in times.items():
-        found.sort()
-        print(f"{name}: p50 {statistics.median(found):.2f} ms, p90 {found[int(0.9 * len(found))]:.2f} ms, "
-              f"p99 {found[min(len(found) - 1, int(0.99 * len(found)))]:.2f} ms, {len(found)} runs")
+    times = [[measure(asked.ddprun, asked.gigabytes, without) for without in (False, True)] for _ in range(asked.runs)]
+    table = Table()
+    table.row("with the life lock", [lock for lock, _ in times])
+    table.row("without it", [without for _, without in times])
 
 
 if __name__ == "__main__":

@@ -8,9 +8,8 @@ Two workers in all; all kinds in turn, so that the machine's moods meet all alik
 its MLP on MNIST with checkpoints, Python (with a PYTHON that has torch) a DDP program of Gloo that
 knows nothing of ddprun and notes the moment of its first step. The parts are those of `ddprun status`.
 ddprun-train reports its first step to its agent at once, so its whole is their sum: unseen times are
-missing (from the kill to the kernel's word, and the way of the directive), and `its line` is seen from
-outside, some ten steps later. Of Python's, `the rest` is what the program does
-itself: it joins its peers and takes a step. --python measures beside it what
+missing (from the kill to the kernel's word, and the way of the directive). Of Python's, `the rest` is what the program
+does itself: it joins its peers and takes a step. --python measures beside it what
 eight workers and their preload process hold in memory.
 """
 
@@ -27,7 +26,7 @@ import tempfile
 import threading
 import time
 
-from measuring import LIMIT, clean_environment, stamped
+from measuring import LIMIT, Table, clean_environment, stamped
 
 from ddprun_runs import children_of, eventually, free_endpoint, read_bytes, workers_below
 
@@ -179,17 +178,6 @@ class Kind:
         if self.python:
             self.add("the rest", took - sum(parts.values()))
         self.add("whole", took if self.python else sum(parts.values()))
-        if not self.python:
-            self.add("its line", took)
-
-
-def percentile(values, q):
-    return sorted(values)[max(0, math.ceil(q * len(values)) - 1)]
-
-
-def row(name, values, unit="ms"):
-    print(f"{name:46}{len(values):4}" + "".join(
-        f"{percentile(values, q):10.1f}" for q in (0.5, 0.9, 0.99)) + f" {unit}", flush=True)
 
 
 def pss(pid):
@@ -208,16 +196,14 @@ def memory(ddprun, python, preload, count=8):
     return total
 
 
-def print_preload(ddprun, python, runs):
+def print_preload(table, ddprun, python, runs):
     ways = {"cold": ["--preload=none"], "--preload": ["--preload=torch,torch._dynamo"]}
     sizes = {name: [] for name in ways}
     for _ in range(runs):
         for name, flags in ways.items():
             sizes[name].append(memory(ddprun, python, flags))
     for name in ways:
-        row(f"Python {name}: 8 workers (and preload process), PSS", sizes[name], "MB")
-    shares = [100 * warm / cold for warm, cold in zip(sizes["--preload"], sizes["cold"])]
-    row("  that, of the cold ones", shares, "%")
+        table.row(f"Python {name}: 8 workers (and preload process), PSS", sizes[name], "MB")
 
 
 def kinds_of(asked):
@@ -258,16 +244,15 @@ def main():
     for _ in range(math.ceil(asked.runs / CHUNK)):
         for kind in kinds.values():
             kind.measure()
-    print(f"{'':46}{'n':>4}{'p50':>10}{'p90':>10}{'p99':>10}")
+    table = Table()
     for name, kind in kinds.items():
-        row(f"{name}: killed to next step", kind.values.get("whole", [math.nan]))
+        table.row(f"{name}: killed to next step", kind.values.pop("whole", [math.nan]))
         for part, values in kind.values.items():
-            if part != "whole":
-                row(f"  {part}", values)
+            table.row(f"  {part}", values)
         if kind.gave_up:
             print(f"  did not come back within {LIMIT} s: {kind.gave_up} times")
     if asked.python and not asked.only:
-        print_preload(asked.ddprun, asked.python, max(1, asked.runs // (2 * CHUNK)))
+        print_preload(table, asked.ddprun, asked.python, max(1, asked.runs // (2 * CHUNK)))
 
 
 if __name__ == "__main__":
