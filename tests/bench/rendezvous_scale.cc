@@ -1,8 +1,8 @@
 // How a rendezvous server does with very many nodes: real agent cores in this process, each with a
 // connection of its own, the real `ddprun rendezvous` as another.
 //
-//   rendezvous_scale DDPRUN [--agents=1000] [--rounds=5] [--idle=SECONDS] [--windows=N] [--token]
-//                    [--light] [--at-once=N] [--check]
+//   rendezvous_scale DDPRUN [--agents=1000] [--rounds=5] [--idle=SECONDS] [--token] [--light]
+//                    [--at-once=N]
 //
 // cold     no node is connected -> every node has its directive to run
 // warm     all but one wait; that one's first report -> the last node has its directive to run
@@ -14,9 +14,7 @@
 // thousand of which take more of two cores than their server does.
 // --at-once: so many at a time are on their way to a first answer, and each as quick as if it had a
 // machine of its own; else this one process makes them all wait for each other.
-// --check: fails when a figure is beyond the bar of this many nodes (1,000 and 10,000 have one).
 #include <signal.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -42,6 +40,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono_literals::operator""ms;
+
+constexpr int kIdleWindows = 3;
 
 double MillisecondsSince(Clock::time_point begin) {
   return std::chrono::duration<double, std::milli>(Clock::now() - begin).count();
@@ -143,17 +143,14 @@ struct Options {
   std::size_t agents = 1000;
   int rounds = 5;
   int idle = 0;  // Seconds; 0: whole poll periods, at least 10 s.
-  int windows = 3;
   std::string token;
   bool light = false;
   std::size_t at_once = SIZE_MAX;
-  bool check = false;
 };
 
 struct Figures {
   std::vector<double> cold, warm;  // Milliseconds.
   double cold_cpu = 0;             // The server's, milliseconds.
-  double cold_own_cpu = 0;         // The nodes'.
   std::size_t dialled = 0;         // Connections, of light nodes.
   std::vector<double> idle_percent;
   double kilobytes = 0;
@@ -255,7 +252,6 @@ class Bench {
   void ColdRound() {
     NewRound("cold");
     const auto begin = Clock::now();
-    const double own = ServerProcess::CpuSecondsOf(::getpid());
     std::size_t joined = 0;
     RunUntil("cold", [&] {
       while (joined < nodes_.size() && joined < round_.waiting + options_.at_once) {
@@ -265,7 +261,6 @@ class Bench {
     });
     figures_.cold.push_back(MillisecondsSince(begin));
     figures_.cold_cpu = 1'000 * server_.CpuSeconds();
-    figures_.cold_own_cpu = 1'000 * (ServerProcess::CpuSecondsOf(::getpid()) - own);
     figures_.dialled = LightChannel::Dialled();
     RunFor(4'000ms);  // Until all have reported that they host it.
   }
@@ -295,7 +290,7 @@ class Bench {
     // Whole poll periods: all nodes were answered at one moment, so their calls come in waves.
     const double period = std::max(1.0, 0.009 / 3 * static_cast<double>(options_.agents));
     const double seconds = options_.idle > 0 ? options_.idle : std::ceil(10 / period) * period;
-    for (int i = 0; i < options_.windows; ++i) {
+    for (int i = 0; i < kIdleWindows; ++i) {
       const double before = server_.CpuSeconds();
       const auto begin = Clock::now();
       RunFor(Duration(static_cast<Duration::rep>(1'000 * seconds)));
@@ -325,16 +320,12 @@ Options Parse(int argc, char** argv) {
       options.rounds = value();
     } else if (argument.starts_with("--idle=")) {
       options.idle = value();
-    } else if (argument.starts_with("--windows=") && value() > 0) {
-      options.windows = value();
     } else if (argument == "--token") {
       options.token = "a token for a benchmark";
     } else if (argument == "--light") {
       options.light = true;
     } else if (argument.starts_with("--at-once=") && value() > 0) {
       options.at_once = static_cast<std::size_t>(value());
-    } else if (argument == "--check") {
-      options.check = true;
     } else if (!argument.starts_with("-") && options.ddprun.empty()) {
       options.ddprun = argument;
     } else {
@@ -343,45 +334,37 @@ Options Parse(int argc, char** argv) {
   }
   if (options.ddprun.empty()) {
     Fail(
-        "usage: rendezvous_scale DDPRUN [--agents=N] [--rounds=N] [--idle=SECONDS] [--windows=N] "
-        "[--token] [--light] [--at-once=N] [--check]");
+        "usage: rendezvous_scale DDPRUN [--agents=N] [--rounds=N] [--idle=SECONDS] [--token] "
+        "[--light] [--at-once=N]");
   }
   return options;
 }
 
-bool Row(const char* name, std::vector<double> values, const char* unit, double bar) {
+void Row(const char* name, std::vector<double> values, const char* unit) {
   std::sort(values.begin(), values.end());
-  const double median = values[values.size() / 2];
-  const bool good = bar == 0 || median <= bar;
-  std::printf("%-44s%4zu%11.2f%11.2f%11.2f %s", name, values.size(), values.front(), median,
-              values.back(), unit);
-  std::printf(bar == 0 ? "\n" : good ? "  (bar %g)\n" : "  BEYOND ITS BAR of %g\n", bar);
-  return good;
+  std::printf("%-44s%4zu%11.2f%11.2f%11.2f %s\n", name, values.size(), values.front(),
+              values[values.size() / 2], values.back(), unit);
 }
 
 int Main(int argc, char** argv) {
   const Options options = Parse(argc, argv);
   RaiseFileLimit(options.agents);
   ::signal(SIGPIPE, SIG_IGN);
-  Figures figures = Bench(options).Run();
-  const bool large = options.agents > 1'000;
-  const auto bar = [&](double small, double big) { return large ? big : small; };
+  const Figures figures = Bench(options).Run();
   std::printf("%zu nodes%*s%4s%11s%11s%11s\n", options.agents, 33, "", "n", "min", "median", "max");
-  bool good = Row("cold: none connected to all may run", figures.cold, "ms", bar(1'500, 12'000));
-  Row("cold: the server's CPU time", {figures.cold_cpu}, "ms", 0);
-  Row("cold: the nodes' CPU time", {figures.cold_own_cpu}, "ms", 0);
+  Row("cold: none connected to all may run", figures.cold, "ms");
+  Row("cold: the server's CPU time", {figures.cold_cpu}, "ms");
   if (options.light) {
     Row("cold: connections per node",
-        {static_cast<double>(figures.dialled) / static_cast<double>(options.agents)}, "", 0);
+        {static_cast<double>(figures.dialled) / static_cast<double>(options.agents)}, "");
   }
   if (!figures.warm.empty()) {
-    good &= Row("warm: last report to all may run", figures.warm, "ms", bar(250, 1'000));
+    Row("warm: last report to all may run", figures.warm, "ms");
   }
-  good &= Row("server memory per node", {figures.kilobytes}, "kB",
-              large ? (options.token.empty() ? 40 : 110) : 0);
-  good &= Row("server CPU while nothing happens", figures.idle_percent, "% of a core", 5);
+  Row("server memory per node", {figures.kilobytes}, "kB");
+  Row("server CPU while nothing happens", figures.idle_percent, "% of a core");
   PrintFailures(figures);
-  return good || !options.check ? 0 : 1;
+  return 0;
 }
 
 }  // namespace

@@ -82,10 +82,8 @@ class ServerProcess {
     return pages * static_cast<double>(::sysconf(_SC_PAGESIZE)) / 1024;
   }
 
-  double CpuSeconds() const { return CpuSecondsOf(pid_); }
-
-  static double CpuSecondsOf(pid_t pid) {
-    std::ifstream file("/proc/" + std::to_string(pid) + "/stat");
+  double CpuSeconds() const {
+    std::ifstream file("/proc/" + std::to_string(pid_) + "/stat");
     std::string text((std::istreambuf_iterator<char>(file)), {});
     std::istringstream fields(text.substr(text.rfind(')') + 2));
     std::string skipped;
