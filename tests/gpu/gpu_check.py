@@ -27,15 +27,13 @@ import recovery
 import training
 from kit import CHECKS, Failed, Kit, Skipped
 
-ORDER = [machine.facts, machine.ddprun_looks, machine.torch_there, training.first_training_alone,
-         training.first_training_under_ddprun, training.rates_mlp, exact.deterministic, exact.checkpoint_moves,
+ORDER = [machine.facts, machine.ddprun_looks, training.first_training_under_ddprun, training.rates_mlp, exact.deterministic, exact.checkpoint_moves,
          groups.nccl_one_rank, groups.gloo_two_ranks_one_gpu, groups.nccl_two_ranks, groups.nccl_every_gpu,
          recovery.recovery_trainer, recovery.recovery_python_preload, recovery.recovery_python_no_flag,
          training.rates_vgg11, training.rates_transformer, recovery.recovery_nccl_two_ranks, groups.nccl_every_collective,
          training.compile_ahead, hangs.hang_evidence, hangs.nccl_timeout,
          training.every_model, training.precisions_and_options, training.devices_and_launchers, recovery.recovery_torchrun,
-         recovery.recovery_python_cold, recovery.recovery_trainer_cold, training.where_the_time_goes,
-         training.rates_compiled, training.rates_bf16, training.sanitizer]
+         recovery.recovery_python_cold, recovery.recovery_trainer_cold, training.rates_compiled, training.sanitizer]
 
 
 def read_libraries_ahead(kit):

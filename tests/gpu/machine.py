@@ -4,10 +4,10 @@ import json
 import re
 import sys
 
-from kit import Failed, Skipped, check
+from kit import Failed, check
 
 
-@check(5, gpu=False)
+@check(25, gpu=False)
 def facts(kit):
     told = {}
     for name, command in {
@@ -19,9 +19,10 @@ def facts(kit):
         "proc": "cat /proc/driver/nvidia/gpus/*/information 2>&1 | head -n 20",
         "driver": "ls -d /usr/local/nvidia/* 2>&1; ldconfig -p | grep -E 'libcuda.so|libnvidia-ml'",
         "tools": "which nvcc compute-sanitizer ncu cuda-gdb gdb py-spy unshare torchrun",
+        "torch": f"{sys.executable} -c 'import torch as t; print(t.__version__, t.version.cuda, t.cuda.is_available() and t.cuda.nccl.version())'",
         "environment": "env | grep -E 'CUDA|NVIDIA_VIS|NCCL|LD_LIBRARY|^PATH|TORCH' | sort",
     }.items():
-        ended = kit.run(["bash", "-c", command], 10)
+        ended = kit.run(["bash", "-c", command], 100)
         told[name] = (ended.out + ended.err).strip()[:600]
     kit.say(f"GPU: {told['gpu']}")
     return told
@@ -65,18 +66,4 @@ def ddprun_looks(kit):
     kit.say("  ddprun check: " + " | ".join(checked.out.splitlines()[:8])[:400])
     if wrong:
         raise Failed(f"{wrong}", told)
-    return told
-
-
-@check(20, gpu=False)
-def torch_there(kit):
-    if not kit.has_torch:
-        raise Skipped(f"{sys.executable} has no torch")
-    code = ("import time; a = time.time(); import torch; b = time.time(); import json, torch.distributed as d\n"
-            "t = {'torch': torch.__version__, 'cuda': torch.version.cuda, 'import_s': b - a, 'cudnn': torch.backends.cudnn.version(),"
-            "'nccl': d.is_nccl_available() and torch.cuda.nccl.version(), 'count': torch.cuda.device_count()}\n"
-            "c = time.time(); t['sum'] = torch.ones(1000, device='cuda').sum().item() if t['count'] else None\n"
-            "t['context_s'] = time.time() - c\nt['name'] = t['count'] and torch.cuda.get_device_name(0)\nprint(json.dumps(t))")
-    told = json.loads(kit.run([sys.executable, "-c", code], 100).expect().out)
-    kit.say(f"  torch: {told}")
     return told

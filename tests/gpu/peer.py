@@ -1,6 +1,6 @@
 """The trainer's models as plain PyTorch trains them, measured in turn with ddprun-train.
 
-peer.py MODEL [--seconds=1] [--mnist=DIR] [--device=cuda] [--autocast=bf16] [--trace]
+peer.py MODEL [--seconds=1] [--mnist=DIR] [--device=cuda]
 
 Reads one WAY per line from standard input, trains that way for some seconds and prints one JSON line. A WAY is HOW:WHERE.
 
@@ -9,8 +9,7 @@ HOW    eager | graph (forward, backward and Adam recorded as one CUDA graph, as 
 WHERE  host (samples are gathered on the CPU into pinned memory and copied asynchronously, as ddprun-train does it) | gpu
        (all samples lie on the GPU and are gathered there)
 
-Models, optimizer, batch and loss are ddprun-train's defaults. Nothing is read back while it is timed. --trace: the JSON line
-also has the number of GPU kernels of a step and the time that they take.
+Models, optimizer, batch and loss are ddprun-train's defaults. Nothing is read back while it is timed.
 """
 
 import argparse
@@ -20,13 +19,10 @@ import sys
 import time
 import traceback
 
-BEGAN = time.time()
+import torch
+from torch import nn
+from torch.nn import functional
 
-import torch  # noqa: E402
-from torch import nn  # noqa: E402
-from torch.nn import functional  # noqa: E402
-
-IMPORT_SECONDS = time.time() - BEGAN
 BATCH = {"mlp": 64, "vgg11": 128, "transformer": 32}
 RATE = {"mlp": 1e-3, "vgg11": 5e-4, "transformer": 1e-3}
 SAMPLES = {"mlp": 60000, "vgg11": 12800, "transformer": 2048}
@@ -119,30 +115,18 @@ class Way:
         self.feed = Feed(inputs, targets, self.batch, where, self.device)
         self.how = how
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=RATE[asked.model], fused=True, capturable=how == "graph")
-        self.loss = self.forward = self.loss_under({"bf16": torch.bfloat16, "fp16": torch.float16}.get(asked.autocast))
+        self.forward = self.loss
         if how in ("compile", "overhead"):
             self.forward = torch.compile(self.loss, mode="reduce-overhead" if how == "overhead" else None)
         self.graph = None
-        begin = time.time()
         if how == "graph":
             self.record()
-        self.step()
-        self.wait()
-        self.first_step_s = time.time() - begin
         for _ in range(30):
             self.step()
         self.wait()
 
-    def loss_under(self, autocast):
-        model, loss_of, kind = self.model, self.loss_of, self.device.type
-
-        def plain(inputs, targets):
-            return loss_of(model(inputs), targets)
-
-        def under_autocast(inputs, targets):
-            with torch.autocast(kind, autocast, cache_enabled=False):
-                return loss_of(model(inputs), targets)
-        return plain if autocast is None else under_autocast
+    def loss(self, inputs, targets):
+        return self.loss_of(self.model(inputs), targets)
 
     def train(self, inputs, targets):
         self.optimizer.zero_grad(set_to_none=True)
@@ -183,20 +167,7 @@ class Way:
             self.wait()
             steps += 20
         took = time.perf_counter() - begin
-        return {"samples_per_s": steps * self.batch / took, "steps": steps, "step_us": 1e6 * took / steps,
-                "batch": self.batch, "first_step_s": self.first_step_s}
-
-    def trace(self):
-        from torch.profiler import ProfilerActivity, profile
-        with profile(activities=[ProfilerActivity.CUDA]) as found:
-            for _ in range(10):
-                self.step()
-            self.wait()
-        events = [e for e in found.events() if e.device_type.name == "CUDA"]
-        total = sum(e.device_time for e in events) / 10
-        return {"gpu_events": len(events) / 10, "gpu_us": total,
-                "largest": [[e.key[:60], e.count / 10, e.device_time_total / 10] for e in sorted(
-                    found.key_averages(), key=lambda e: -e.device_time_total)[:30]]}
+        return {"samples_per_s": steps * self.batch / took, "steps": steps, "batch": self.batch}
 
 
 def main():
@@ -205,21 +176,16 @@ def main():
     parser.add_argument("--seconds", type=float, default=1)
     parser.add_argument("--mnist", default="mnist")
     parser.add_argument("--device", default="cuda")
-    parser.add_argument("--autocast", default="off")
-    parser.add_argument("--trace", action="store_true")
     asked = parser.parse_args()
     torch.set_num_threads(1 if asked.model == "mlp" else 4)
     ways = {}
     for line in sys.stdin:
         way = line.strip()
-        told = {"way": way, "model": asked.model, "autocast": asked.autocast, "torch": torch.__version__,
-                "import_s": IMPORT_SECONDS}
+        told = {"way": way, "model": asked.model, "torch": torch.__version__}
         try:
             if way not in ways:
                 ways[way] = Way(asked, *way.split(":"))
             told.update(ways[way].measure(asked.seconds))
-            if asked.trace:
-                told.update(ways[way].trace())
         except Exception as error:  # The other ways may still work.
             traceback.print_exc()
             told["error"] = f"{type(error).__name__}: {str(error)[:300]}"

@@ -18,14 +18,6 @@ GRAPH = ["--cuda-graph"]
 
 
 @check(15, gpu=False)
-def first_training_alone(kit):
-    ended = kit.train("--epochs=1", *(["--limit-train=6400"] if kit.pretend else []), limit=100).expect("test accuracy")
-    if not kit.pretend:
-        ended.expect("on GPU 0")
-    return {"seconds_cold": ended.seconds, "result": ended.out.strip().splitlines()[-2:]}
-
-
-@check(15, gpu=False)
 def first_training_under_ddprun(kit):
     """Forked from the preload process, which ddprun-train is by default, and started from its file."""
     forked = kit.train("--epochs=1", "--limit-train=6400", under=kit.ddprun("--nproc-per-node=1"), limit=30)
@@ -88,10 +80,10 @@ def rate_of(kit, model, *flags):
 class Peer:
     """peer.py, which trains one way at a time when it is asked to."""
 
-    def __init__(self, kit, model, *flags):
+    def __init__(self, kit, model):
         self.kit, self.folder = kit, kit.folder()
         self.process = kit.start([sys.executable, os.path.join(HERE, "peer.py"), model, f"--device={kit.device}", f"--mnist={kit.mnist}",
-                                  f"--seconds={kit.seconds}", *flags], self.folder, stdin=subprocess.PIPE)
+                                  f"--seconds={kit.seconds}"], self.folder, stdin=subprocess.PIPE)
         self.asked = 0
 
     def measure(self, way, limit=60):
@@ -115,10 +107,10 @@ class Peer:
         return self.kit.finish(self.process, 10)
 
 
-def in_rounds(kit, model, rounds, ours, theirs, peer_flags=()):
+def in_rounds(kit, model, rounds, ours, theirs):
     """Both sides alternately, all ways in each round: median, least and most samples a second of each."""
     rates = {**{f"ddprun-train {name}": [] for name in ours}, **{f"torch {way}": [] for way in theirs}}
-    peer = Peer(kit, model, *peer_flags) if theirs and kit.has_torch else None
+    peer = Peer(kit, model) if theirs and kit.has_torch else None
     told, failures = {}, set()
     try:
         for way in theirs if peer else ():  # Compiles, records and warms: not counted.
@@ -197,30 +189,6 @@ def rates_compiled(kit):
             left_out.append(model)
             told[model] = reason.told
     return judged(told, failures, left_out)
-
-
-@check(15, timed=True)
-def rates_bf16(kit):
-    return {model: in_rounds(kit, model, 1, {"bf16": ["--autocast=bf16"], "bf16 graph": ["--autocast=bf16", *GRAPH]},
-                           ["eager:host", "graph:host"], ["--autocast=bf16"]) for model in ("vgg11", "transformer")}
-
-
-@check(10, timed=True)
-def where_the_time_goes(kit):
-    """The GPU's kernels of one step in PyTorch's graph, and the host's time in ddprun-train's loop."""
-    told = {}
-    if kit.has_torch:
-        peer = Peer(kit, "mlp", "--trace")
-        try:
-            told["torch graph:gpu"] = peer.measure("graph:gpu")
-        finally:
-            peer.close()
-    for model, name, flags in (("mlp", "eager", []), ("mlp", "graph", GRAPH), ("vgg11", "eager", []), ("transformer", "eager", [])):
-        folder = kit.folder()
-        ended = kit.train(f"--model={model}", *LARGE.get(model, []), "--epochs=1", "--limit-train=6400", f"--profile={folder}/p",
-                          "--profile-schedule=40,5,20", *flags)
-        told[f"{model} {name}"] = [ended.code, ended.seconds, ended.err.replace("\r", "\n").splitlines()[-45:]]
-    return told
 
 
 @check(10)
