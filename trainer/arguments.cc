@@ -2,27 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <cstdlib>
 #include <set>
 
 #include "common/check.h"
+#include "common/format.h"
 
 namespace ddprun {
 namespace {
 
 std::string Text(double number) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.12g", number);
-  return text;
+  return Format("%.12g", number);
 }
 
 std::string Known(std::span<const ArgumentEntry> known) {
-  std::string text;
-  for (const ArgumentEntry& entry : known) {
-    text +=
-        (text.empty() ? "" : ", ") + std::string(entry.name) + " (" + Text(entry.standard) + ")";
-  }
+  const std::string text = Joined(known, ", ", [](const ArgumentEntry& entry) {
+    return std::string(entry.name) + " (" + Text(entry.standard) + ")";
+  });
   return text.empty() ? "there are no arguments" : "the arguments and their defaults: " + text;
 }
 
@@ -77,11 +73,9 @@ std::int64_t Arguments::Whole(std::string_view name) const {
 }
 
 std::string Arguments::Text() const {
-  std::string text;
-  for (const auto& [name, value] : values_) {
-    text += (text.empty() ? "" : ",") + name + "=" + ddprun::Text(value);
-  }
-  return text;
+  return Joined(values_, ",", [](const auto& argument) {
+    return argument.first + "=" + ddprun::Text(argument.second);
+  });
 }
 
 }  // namespace ddprun

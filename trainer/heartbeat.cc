@@ -2,8 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <string>
+
+#include "common/format.h"
 
 namespace ddprun {
 namespace {
@@ -41,10 +42,8 @@ void Heartbeat::TellFirst(std::uint64_t step) {
 }
 
 void Heartbeat::Report(const TrainReport& report) {
-  char text[128];
-  std::snprintf(text, sizeof text, "LOSS=%.6g\nSAMPLES_PER_S=%.6g\n", report.loss,
-                report.samples_per_second);
-  std::string lines = text;
+  std::string lines =
+      Format("LOSS=%.6g\nSAMPLES_PER_S=%.6g\n", report.loss, report.samples_per_second);
   if (report.last_checkpoint) {
     lines += "CHECKPOINT=" + std::to_string(*report.last_checkpoint) + "\n";
   }

@@ -3,10 +3,10 @@
 #include <unistd.h>
 
 #include <cmath>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "common/format.h"
 #include "common/log.h"
 #include "common/wall_clock.h"
 #include "trainer/profiler/memory.h"
@@ -17,66 +17,46 @@ namespace {
 using std::chrono_literals::operator""ms;
 
 std::string Rate(double per_second) {
-  char text[32];
-  if (per_second >= 1e6) {
-    std::snprintf(text, sizeof text, "%.1fM", per_second / 1e6);
-  } else if (per_second >= 1e4) {
-    std::snprintf(text, sizeof text, "%.0fk", per_second / 1e3);
-  } else if (per_second >= 1e3) {
-    std::snprintf(text, sizeof text, "%.1fk", per_second / 1e3);
-  } else {
-    std::snprintf(text, sizeof text, "%.0f", per_second);
-  }
-  return text;
+  return per_second >= 1e6   ? Format("%.1fM", per_second / 1e6)
+         : per_second >= 1e4 ? Format("%.0fk", per_second / 1e3)
+         : per_second >= 1e3 ? Format("%.1fk", per_second / 1e3)
+                             : Format("%.0f", per_second);
 }
 
 std::string Clock(double seconds) {
-  char text[48];
   if (!(seconds >= 0 && seconds < 1e7)) {
     return "?";
   }
   const long whole = std::lround(seconds);
-  if (whole >= 3600) {
-    std::snprintf(text, sizeof text, "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
-  } else {
-    std::snprintf(text, sizeof text, "%ld:%02ld", whole / 60, whole % 60);
-  }
-  return text;
+  return whole >= 3600 ? Format("%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60)
+                       : Format("%ld:%02ld", whole / 60, whole % 60);
 }
 
 }  // namespace
 
 std::string ProgressLine(const ProgressPoint& point) {
-  char text[256];
-  std::snprintf(text, sizeof text, "epoch %llu/%llu step %llu/%llu loss %.4f ",
-                static_cast<unsigned long long>(point.epoch) + 1,
-                static_cast<unsigned long long>(point.epochs),
-                static_cast<unsigned long long>(point.step),
-                static_cast<unsigned long long>(point.total_steps), point.loss);
-  char accuracy[32] = "";
+  std::string line = "epoch " + std::to_string(point.epoch + 1) + "/" +
+                     std::to_string(point.epochs) + " step " + std::to_string(point.step) + "/" +
+                     std::to_string(point.total_steps) + Format(" loss %.4f ", point.loss);
   if (std::isfinite(point.accuracy)) {
-    std::snprintf(accuracy, sizeof accuracy, "acc %.1f%% ", 100 * point.accuracy);
+    line += Format("acc %.1f%% ", 100 * point.accuracy);
   }
-  char norm[32] = "";
-  if (point.gradient_norm) {
-    std::snprintf(norm, sizeof norm, "norm %.3g ", *point.gradient_norm);
-  }
-  std::string others;
   for (const auto& [name, value] : point.others) {
-    char number[32];
-    std::snprintf(number, sizeof number, " %.4g ", value);
-    others += name + number;
+    line += name + Format(" %.4g ", value);
   }
-  char lr[32] = "";
+  if (point.gradient_norm) {
+    line += Format("norm %.3g ", *point.gradient_norm);
+  }
   if (std::isfinite(point.lr)) {
-    std::snprintf(lr, sizeof lr, "lr %.1e ", point.lr);
+    line += Format("lr %.1e ", point.lr);
   }
-  const std::string each =
-      point.ranks > 1 ? "(" + Rate(point.samples_per_second / point.ranks) + "/rank) " : "";
+  line += Rate(point.samples_per_second) + " samples/s ";
+  if (point.ranks > 1) {
+    line += "(" + Rate(point.samples_per_second / point.ranks) + "/rank) ";
+  }
   const double seconds_left =
       static_cast<double>(point.total_steps - point.step) * point.step_seconds;
-  return std::string(text) + accuracy + others + norm + lr + Rate(point.samples_per_second) +
-         " samples/s " + each + "eta " + Clock(seconds_left) +
+  return line + "eta " + Clock(seconds_left) +
          (point.last_checkpoint ? " ckpt " + std::to_string(*point.last_checkpoint) : "");
 }
 

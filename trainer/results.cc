@@ -4,12 +4,12 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string_view>
 
 #include "common/files.h"
+#include "common/format.h"
 #include "trainer/checkpoint/file_system.h"
 #include "trainer/checkpoint/safetensors.h"
 
@@ -81,19 +81,14 @@ std::string ScoreLine(const std::string& of, const std::map<std::string, double>
       continue;
     }
     const std::string name = metric.substr(of.size() + 1);
-    char text[64];
     if (name == "accuracy") {
-      std::snprintf(text, sizeof text, " accuracy %.2f%%,", 100 * value);
-      accuracy = text;
+      accuracy = Format(" accuracy %.2f%%,", 100 * value);
     } else if (name == "loss") {
-      std::snprintf(text, sizeof text, " loss %.4f", value);
-      loss = text;
+      loss = Format(" loss %.4f", value);
     } else if (name == "samples") {
-      std::snprintf(text, sizeof text, " (%.0f samples)\n", value);
-      samples = text;
+      samples = Format(" (%.0f samples)\n", value);
     } else {
-      std::snprintf(text, sizeof text, " %.4g", value);
-      others += ", " + name + text;
+      others += ", " + name + Format(" %.4g", value);
     }
   }
   return samples.empty() ? "" : of + accuracy + loss + others + samples;

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include "common/format.h"
+
 namespace ddprun {
 
 using Shape = std::vector<std::int64_t>;
@@ -33,11 +35,7 @@ inline std::int64_t NumbersIn(const Shape& shape) {
 
 // "3x32x32"
 inline std::string ToText(const Shape& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) {
-    text += (text.empty() ? "" : "x") + std::to_string(size);
-  }
-  return text;
+  return Joined(shape, "x", [](std::int64_t size) { return std::to_string(size); });
 }
 
 // Where a batch's numbers go: samples one after the other, each contiguous and row-major. Null

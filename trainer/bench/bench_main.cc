@@ -17,6 +17,7 @@
 
 #include "common/exit_code.h"
 #include "common/files.h"
+#include "common/format.h"
 #include "common/log.h"
 #include "common/text.h"
 #include "proto/worker_env.h"
@@ -133,13 +134,6 @@ class Table {
   const std::filesystem::path csv_;
   std::string lines_;
 };
-
-template <class... Arguments>
-std::string Format(const char* format, Arguments... arguments) {
-  char text[256];
-  std::snprintf(text, sizeof text, format, arguments...);
-  return text;
-}
 
 std::string SizeText(std::int64_t bytes) {
   if (bytes >= 1 << 20 && bytes % (1 << 20) == 0) {

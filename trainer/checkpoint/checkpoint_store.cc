@@ -1,7 +1,6 @@
 #include "trainer/checkpoint/checkpoint_store.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <limits>
 #include <set>
@@ -9,6 +8,7 @@
 #include <sstream>
 #include <utility>
 
+#include "common/format.h"
 #include "trainer/checkpoint/digest.h"
 #include "trainer/checkpoint/orphans.h"
 #include "trainer/checkpoint/safetensors.h"
@@ -41,10 +41,7 @@ bool Contains(std::span<const CheckpointRef> lineage, const std::string& name) {
 }
 
 std::string Megabytes(std::uint64_t bytes) {
-  char text[64];
-  std::snprintf(text, sizeof text, "%llu bytes (%.1f MB)", static_cast<unsigned long long>(bytes),
-                static_cast<double>(bytes) / 1e6);
-  return text;
+  return std::to_string(bytes) + Format(" bytes (%.1f MB)", static_cast<double>(bytes) / 1e6);
 }
 
 Result<std::vector<Tensor>> ReadTensors(FileSystem& files, const fs::path& directory,

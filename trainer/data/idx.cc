@@ -3,13 +3,13 @@
 #include <zlib.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/endian/conversion.hpp>
 #include <cerrno>
 #include <memory>
 #include <string>
 #include <utility>
 
+#include "common/format.h"
 #include "trainer/data/mapped_file.h"
 
 namespace ddprun {
@@ -49,12 +49,6 @@ Result<std::size_t> Read(gzFile file, const std::filesystem::path& path, std::ui
   return done;
 }
 
-std::string HexMagic(std::uint32_t magic) {
-  std::array<char, 16> text{};
-  std::snprintf(text.data(), text.size(), "0x%08x", magic);
-  return text.data();
-}
-
 // The sizes that the header claims; `header` may be shorter than it should.
 Result<std::vector<std::uint32_t>> Dimensions(const std::filesystem::path& path,
                                               std::span<const std::uint8_t> header,
@@ -63,8 +57,8 @@ Result<std::vector<std::uint32_t>> Dimensions(const std::filesystem::path& path,
   const auto expected_magic = static_cast<std::uint32_t>(0x0800 + expected);
   if (header.size() >= 4 && boost::endian::load_big_u32(header.data()) != expected_magic) {
     return BadFile(path, "not the expected IDX file: magic number " +
-                             HexMagic(boost::endian::load_big_u32(header.data())) + " instead of " +
-                             HexMagic(expected_magic));
+                             Format("0x%08x instead of 0x%08x",
+                                    boost::endian::load_big_u32(header.data()), expected_magic));
   }
   if (header.size() < header_size) {
     return BadFile(path, "truncated: the header has " + std::to_string(header_size) +

@@ -2,7 +2,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
@@ -11,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "common/format.h"
 #include "trainer/disk/line_file.h"
 #include "trainer/extras/publishing.h"
 #include "trainer/loop/blocking_tasks.h"
@@ -154,11 +154,10 @@ class Distances final : public StepObserver {
     ASSIGN_OR_RETURN(distances[training_.env.rank], training_.learner->DistanceFromRankZero());
     RETURN_IF_ERROR(training_.group->Sum(distances));
     for (std::uint32_t rank = 1; training_.IsRankZero() && rank < distances.size(); ++rank) {
-      char text[120];
-      std::snprintf(text, sizeof text,
-                    "after %llu steps rank %u's parameters differ from rank 0's by up to %.3g",
-                    static_cast<unsigned long long>(training_.state.step), rank, distances[rank]);
-      training_.Say(LogLevel::kInfo, text);
+      training_.Say(
+          LogLevel::kInfo,
+          Format("after %llu steps rank %u's parameters differ from rank 0's by up to %.3g",
+                 static_cast<unsigned long long>(training_.state.step), rank, distances[rank]));
     }
     return {};
   }

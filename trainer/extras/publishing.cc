@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "common/format.h"
 #include "trainer/checkpoint/digest.h"
 #include "trainer/checkpoint/safetensors.h"
 
@@ -40,11 +41,8 @@ Result<std::uint64_t> WriteBeside(FileSystem& files, const fs::path& path,
 }
 
 std::string Kind(const Tensor& tensor) {
-  std::string text;
-  for (const std::int64_t size : tensor.shape) {
-    text += (text.empty() ? "" : ",") + std::to_string(size);
-  }
-  return std::string(NameOf(tensor.dtype)) + "[" + text + "]";
+  return std::string(NameOf(tensor.dtype)) + "[" +
+         Joined(tensor.shape, ",", [](std::int64_t size) { return std::to_string(size); }) + "]";
 }
 
 // A model may have hundreds of tensors: the first ones tell which.

@@ -153,11 +153,8 @@ Learner::Learner(ProcessGroup& group, bool apart)
 Learner::~Learner() = default;
 
 std::string Learner::Describe() const {
-  std::string text;
-  for (const NamedTensor& item : ModelTensors()) {
-    text += (text.empty() ? "" : " ") + item.name + ShapeText(item.tensor.sizes());
-  }
-  return text;
+  return Joined(ModelTensors(), " ",
+                [](const NamedTensor& item) { return item.name + ShapeText(item.tensor.sizes()); });
 }
 
 std::string Learner::Frozen() const {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 
+#include "common/format.h"
 #include "trainer/checkpoint/snapshot.h"
 
 namespace ddprun {
@@ -21,11 +22,7 @@ struct NamedTensor {
 
 // "[50,784]"
 inline std::string ShapeText(c10::IntArrayRef shape) {
-  std::string text;
-  for (const std::int64_t dimension : shape) {
-    text += (text.empty() ? "" : ",") + std::to_string(dimension);
-  }
-  return "[" + text + "]";
+  return "[" + Joined(shape, ",", [](std::int64_t size) { return std::to_string(size); }) + "]";
 }
 
 // None: a checkpoint cannot hold it.

@@ -4,11 +4,11 @@
 #include <array>
 #include <chrono>
 #include <cstdint>
-#include <cstdio>
 #include <future>
 #include <span>
 #include <vector>
 
+#include "common/format.h"
 #include "trainer/learning/early_stopping.h"
 #include "trainer/profiler/recorder.h"
 #include "trainer/tensorboard/curve_file.h"
@@ -123,25 +123,20 @@ void Validation::Report(const Evaluation& result) {
     curves.push_back({"validation/" + name, value});
   }
   training_.curves.Append(CurveRecord(state.step, curves));
-  char text[160];
-  std::snprintf(text, sizeof text, "validation at step %llu on the %s: loss %.4f",
-                static_cast<unsigned long long>(state.step),
-                training_.dataset.validation_is.c_str(), result.loss);
-  std::string line = text;
+  std::string line = Format("validation at step %llu on the %s: loss %.4f",
+                            static_cast<unsigned long long>(state.step),
+                            training_.dataset.validation_is.c_str(), result.loss);
   if (classifies) {
-    std::snprintf(text, sizeof text, ", accuracy %.2f%%", 100 * result.accuracy);
-    line += text;
+    line += Format(", accuracy %.2f%%", 100 * result.accuracy);
   }
   for (const auto& [name, value] : result.others) {
-    std::snprintf(text, sizeof text, " %.4g", value);
-    line += ", " + name + text;
+    line += ", " + name + Format(" %.4g", value);
   }
   if (training_.best) {
     line += " (the best so far)";
   } else if (state.metrics.count(kBestLoss) > 0) {
-    std::snprintf(text, sizeof text, " (best %.4f at step %.0f, %.0f ago)",
-                  state.metrics[kBestLoss], state.metrics[kBestStep], state.metrics[kSinceBest]);
-    line += text;
+    line += Format(" (best %.4f at step %.0f, %.0f ago)", state.metrics[kBestLoss],
+                   state.metrics[kBestStep], state.metrics[kSinceBest]);
   }
   training_.Say(LogLevel::kInfo, line);
   if (training_.stopped_early) {

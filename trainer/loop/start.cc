@@ -1,13 +1,13 @@
 #include "trainer/loop/start.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <memory>
 #include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "common/format.h"
 #include "trainer/checkpoint/memory_start.h"
 #include "trainer/data/sampler.h"
 #include "trainer/learning/early_stopping.h"
@@ -123,12 +123,10 @@ void LogDevice(const Device& device) {
     return;
   }
   constexpr double kGiB = 1 << 30;
-  char memory[64];
-  std::snprintf(memory, sizeof memory, ", %.1f of %.1f GiB free",
-                static_cast<double>(gpu->free_bytes) / kGiB,
-                static_cast<double>(gpu->total_bytes) / kGiB);
   Log(LogLevel::kInfo,
-      "computing on GPU " + std::to_string(device.index) + " (" + gpu->name + memory + ")");
+      "computing on GPU " + std::to_string(device.index) + " (" + gpu->name +
+          Format(", %.1f of %.1f GiB free)", static_cast<double>(gpu->free_bytes) / kGiB,
+                 static_cast<double>(gpu->total_bytes) / kGiB));
 }
 
 // Lines of rank 0: the device, notes, parts of steps, where the training starts.

@@ -2,6 +2,7 @@
 
 #include <CLI/CLI.hpp>
 
+#include "common/format.h"
 #include "common/text.h"
 #include "trainer/data/entries.h"
 #include "trainer/models/entries.h"
@@ -11,11 +12,7 @@ namespace {
 
 template <class Entries>
 std::string Names(const Entries& entries) {
-  std::string names;
-  for (const auto& entry : entries) {
-    names += (names.empty() ? "" : ", ") + std::string(entry->name);
-  }
-  return names;
+  return Joined(entries, ", ", [](const auto* entry) { return entry->name; });
 }
 
 void AddTaskOptions(CLI::App& app, TrainConfig& config) {

@@ -1,9 +1,9 @@
 #include "trainer/profiler/memory.h"
 
 #include <charconv>
-#include <cstdio>
 
 #include "common/files.h"
+#include "common/format.h"
 
 namespace ddprun {
 namespace {
@@ -44,12 +44,9 @@ std::string MemoryEstimate(const SnapshotView& view) {
   for (const TensorView& tensor : view.optimizer) {
     optimizer += tensor.bytes.size();
   }
-  char text[160];
-  std::snprintf(text, sizeof text,
-                "parameters %.2f MB + gradients %.2f MB + optimizer %.2f MB = %.2f MB",
+  return Format("parameters %.2f MB + gradients %.2f MB + optimizer %.2f MB = %.2f MB",
                 MegabytesOf(parameters), MegabytesOf(gradients), MegabytesOf(optimizer),
                 MegabytesOf(parameters + gradients + optimizer));
-  return text;
 }
 
 std::string MemoryMeasured() {
@@ -57,11 +54,8 @@ std::string MemoryMeasured() {
   if (!status) {
     return "unknown (" + status.error().message + ")";
   }
-  char text[96];
-  std::snprintf(text, sizeof text, "resident %.1f MB, at most %.1f MB",
-                MegabytesOf(StatusBytes(*status, "VmRSS")),
+  return Format("resident %.1f MB, at most %.1f MB", MegabytesOf(StatusBytes(*status, "VmRSS")),
                 MegabytesOf(StatusBytes(*status, "VmHWM")));
-  return text;
 }
 
 }  // namespace ddprun

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <utility>
+
+#include "common/format.h"
 
 namespace ddprun {
 namespace {
@@ -30,16 +31,10 @@ void SortForNesting(std::vector<ProfiledEvent>& events) {
 }
 
 std::string BytesText(std::int64_t bytes) {
-  char text[32];
   const auto size = static_cast<double>(bytes);
-  if (std::abs(bytes) >= 1'000'000) {
-    std::snprintf(text, sizeof text, "%.2f MB", size / 1e6);
-  } else if (std::abs(bytes) >= 1'000) {
-    std::snprintf(text, sizeof text, "%.2f kB", size / 1e3);
-  } else {
-    std::snprintf(text, sizeof text, "%lld B", static_cast<long long>(bytes));
-  }
-  return text;
+  return std::abs(bytes) >= 1'000'000 ? Format("%.2f MB", size / 1e6)
+         : std::abs(bytes) >= 1'000   ? Format("%.2f kB", size / 1e3)
+                                      : std::to_string(bytes) + " B";
 }
 
 std::vector<Row> RowsOf(std::vector<ProfiledEvent>& events) {
@@ -106,19 +101,16 @@ std::string OperatorTable(std::vector<ProfiledEvent> events, std::size_t rows) {
   for (const Row& row : table) {
     all_self += row.self;
   }
-  char line[256];
-  std::snprintf(line, sizeof line, "%-*s %7s %11s %11s %6s %10s\n", static_cast<int>(kNameWidth),
-                "name", "calls", "total ms", "self ms", "self", "memory");
-  std::string text = line;
+  std::string text = Format("%-*s %7s %11s %11s %6s %10s\n", static_cast<int>(kNameWidth), "name",
+                            "calls", "total ms", "self ms", "self", "memory");
   for (std::size_t i = 0; i < std::min(rows, table.size()); ++i) {
     const Row& row = table[i];
-    std::snprintf(
-        line, sizeof line, "%-*s %7llu %11.3f %11.3f %5.1f%% %10s\n", static_cast<int>(kNameWidth),
+    text += Format(
+        "%-*s %7llu %11.3f %11.3f %5.1f%% %10s\n", static_cast<int>(kNameWidth),
         row.name.substr(0, kNameWidth).c_str(), static_cast<unsigned long long>(row.calls),
         static_cast<double>(row.total) / 1e6, static_cast<double>(row.self) / 1e6,
         all_self > 0 ? 100 * static_cast<double>(row.self) / static_cast<double>(all_self) : 0,
         BytesText(row.bytes).c_str());
-    text += line;
   }
   return text;
 }

@@ -50,11 +50,9 @@ std::vector<Example> GetAll(const Data& data, std::span<const std::uint64_t> ind
 }
 
 std::string ShapesOf(const Example& sample) {
-  std::string shapes;
-  for (const at::Tensor& tensor : sample) {
-    shapes += (shapes.empty() ? "" : " ") +
-              (tensor.defined() ? ShapeText(tensor.sizes()) : std::string("none"));
-  }
+  const std::string shapes = Joined(sample, " ", [](const at::Tensor& tensor) {
+    return tensor.defined() ? ShapeText(tensor.sizes()) : "none";
+  });
   return shapes.empty() ? "none" : shapes;
 }
 

@@ -108,10 +108,7 @@ std::size_t CountParameters(const CheckpointedState& kept) {
 }
 
 std::string NamesOf(const std::vector<Metric>& metrics) {
-  std::string names;
-  for (const Metric& metric : metrics) {
-    names += (names.empty() ? "" : ", ") + metric.name;
-  }
+  const std::string names = Joined(metrics, ", ", &Metric::name);
   return names.empty() ? "none" : names;
 }
 
