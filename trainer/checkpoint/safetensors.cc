@@ -18,26 +18,21 @@ constexpr std::size_t kLengthBytes = 8;
 constexpr std::size_t kMaxDimensions = 64;
 constexpr const char* kMetadata = "__metadata__";
 
-constexpr DType kAllTypes[] = {DType::kF64, DType::kF32, DType::kF16, DType::kBF16,
-                               DType::kI64, DType::kI32, DType::kU8,  DType::kBool};
-
 struct Span {
   std::uint64_t begin = 0;
   std::uint64_t end = 0;
 };
 
 std::optional<DType> DTypeOf(const json& name) {
-  for (const DType dtype : kAllTypes) {
-    if (name.is_string() && name.get_ref<const std::string&>() == NameOf(dtype)) {
-      return dtype;
-    }
-  }
-  return std::nullopt;
+  const std::string text = name.is_string() ? name.get<std::string>() : "";
+  const auto* const found = std::ranges::find(kDTypes, text, &DTypeEntry::name);
+  return found == std::end(kDTypes) ? std::nullopt
+                                    : std::optional(static_cast<DType>(found - kDTypes));
 }
 
 // nullopt where the product does not fit: no file is that large.
 std::optional<std::uint64_t> BytesOf(DType dtype, const std::vector<std::int64_t>& shape) {
-  std::uint64_t bytes = SizeOf(dtype);
+  std::uint64_t bytes = EntryOf(dtype).size;
   for (const std::int64_t size : shape) {
     if (size < 0 || __builtin_mul_overflow(bytes, static_cast<std::uint64_t>(size), &bytes)) {
       return std::nullopt;
@@ -119,7 +114,7 @@ std::string SafetensorsHeader(const std::vector<Tensor>& tensors,
     CHECK(tensor.name != kMetadata && names.insert(tensor.name).second);
     CHECK(BytesOf(tensor.dtype, tensor.shape) == tensor.bytes.size());
     const std::uint64_t end = offset + tensor.bytes.size();
-    add(tensor.name, {{"dtype", NameOf(tensor.dtype)},
+    add(tensor.name, {{"dtype", EntryOf(tensor.dtype).name},
                       {"shape", tensor.shape},
                       {"data_offsets", std::vector<std::uint64_t>{offset, end}}});
     offset = end;

@@ -63,46 +63,6 @@ std::vector<FileDigest> Files(JsonFields& fields) {
 
 }  // namespace
 
-std::size_t SizeOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-    case DType::kI64:
-      return 8;
-    case DType::kF32:
-    case DType::kI32:
-      return 4;
-    case DType::kF16:
-    case DType::kBF16:
-      return 2;
-    case DType::kU8:
-    case DType::kBool:
-      return 1;
-  }
-  CHECK(false);
-}
-
-std::string_view NameOf(DType dtype) {
-  switch (dtype) {
-    case DType::kF64:
-      return "F64";
-    case DType::kF32:
-      return "F32";
-    case DType::kF16:
-      return "F16";
-    case DType::kBF16:
-      return "BF16";
-    case DType::kI64:
-      return "I64";
-    case DType::kI32:
-      return "I32";
-    case DType::kU8:
-      return "U8";
-    case DType::kBool:
-      return "BOOL";
-  }
-  CHECK(false);
-}
-
 std::uint64_t ByteCount(const Snapshot& snapshot) {
   std::uint64_t bytes = 0;
   for (const std::vector<Tensor>* tensors : {&snapshot.model, &snapshot.optimizer}) {

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <string>
@@ -21,8 +22,17 @@ namespace ddprun {
 
 enum class DType { kF64, kF32, kF16, kBF16, kI64, kI32, kU8, kBool };
 
-std::size_t SizeOf(DType dtype);
-std::string_view NameOf(DType dtype);  // As safetensors writes it: "F32".
+struct DTypeEntry {
+  std::string_view name;  // As safetensors writes it.
+  std::size_t size;
+};
+// By DType.
+inline constexpr DTypeEntry kDTypes[] = {{"F64", 8}, {"F32", 4}, {"F16", 2}, {"BF16", 2},
+                                         {"I64", 8}, {"I32", 4}, {"U8", 1},  {"BOOL", 1}};
+static_assert(std::size(kDTypes) == static_cast<std::size_t>(DType::kBool) + 1);
+constexpr const DTypeEntry& EntryOf(DType dtype) {
+  return kDTypes[static_cast<std::size_t>(dtype)];
+}
 
 struct Tensor {
   std::string name;

@@ -41,7 +41,7 @@ Result<std::uint64_t> WriteBeside(FileSystem& files, const fs::path& path,
 }
 
 std::string Kind(const Tensor& tensor) {
-  return std::string(NameOf(tensor.dtype)) + "[" +
+  return std::string(EntryOf(tensor.dtype).name) + "[" +
          Joined(tensor.shape, ",", [](std::int64_t size) { return std::to_string(size); }) + "]";
 }
 

@@ -85,7 +85,7 @@ Result<void> CopyBack(const std::vector<Tensor>& from, const std::vector<NamedTe
     if (saved.dtype != TypeOf(tensor) || saved.shape != tensor.sizes().vec() ||
         saved.bytes.size() != tensor.nbytes()) {
       return OfOtherState("has the tensor '" + item.name + "' with another type or shape, not " +
-                          std::string(NameOf(TypeOf(tensor))) + ShapeText(tensor.sizes()));
+                          std::string(EntryOf(TypeOf(tensor)).name) + ShapeText(tensor.sizes()));
     }
     if (tensor.device().is_cpu()) {
       std::memcpy(tensor.mutable_data_ptr(), saved.bytes.data(), saved.bytes.size());

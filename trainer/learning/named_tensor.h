@@ -4,6 +4,8 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 
@@ -27,26 +29,12 @@ inline std::string ShapeText(c10::IntArrayRef shape) {
 
 // None: a checkpoint cannot hold it.
 inline std::optional<DType> SavedType(const at::Tensor& tensor) {
-  switch (tensor.scalar_type()) {
-    case at::kDouble:
-      return DType::kF64;
-    case at::kFloat:
-      return DType::kF32;
-    case at::kHalf:
-      return DType::kF16;
-    case at::kBFloat16:
-      return DType::kBF16;
-    case at::kLong:
-      return DType::kI64;
-    case at::kInt:
-      return DType::kI32;
-    case at::kByte:
-      return DType::kU8;
-    case at::kBool:
-      return DType::kBool;
-    default:
-      return std::nullopt;
-  }
+  constexpr at::ScalarType kTypes[] = {at::kDouble, at::kFloat, at::kHalf, at::kBFloat16,
+                                       at::kLong,   at::kInt,   at::kByte, at::kBool};  // By DType.
+  static_assert(std::size(kTypes) == std::size(kDTypes));
+  const auto* const found = std::ranges::find(kTypes, tensor.scalar_type());
+  return found == std::end(kTypes) ? std::nullopt
+                                   : std::optional(static_cast<DType>(found - kTypes));
 }
 
 }  // namespace ddprun
