@@ -18,6 +18,7 @@ constexpr std::uint32_t kSchema = 1;
 constexpr std::size_t kMaxRunId = 200;
 constexpr std::string_view kStep = "step-";
 constexpr std::size_t kStepDigits = 8;  // So that names sort by their steps.
+constexpr std::string_view kKinds[] = {"claim", "commit", "close"};  // By RecordKind.
 
 bool IsNumber(std::string_view text) {
   return text.size() <= 20 && IsDigits(text);
@@ -45,18 +46,6 @@ std::optional<CheckpointRef> RefFrom(const json& entry) {
 }
 
 }  // namespace
-
-std::string_view NameOf(RecordKind kind) {
-  switch (kind) {
-    case RecordKind::kClaim:
-      return "claim";
-    case RecordKind::kCommit:
-      return "commit";
-    case RecordKind::kClose:
-      return "close";
-  }
-  CHECK(false);
-}
 
 Writer MakeWriter(const RunId& run_id, Term term, Generation generation, WorldId world_id) {
   Writer writer{PrintableRunId(run_id), term, generation, world_id, world_id.value != 0};
@@ -102,7 +91,7 @@ std::string ToText(const FenceRecord& record) {
     lineage.push_back(ToJson(ref));
   }
   json out = {{"schema", kSchema},
-              {"kind", NameOf(record.kind)},
+              {"kind", kKinds[static_cast<std::size_t>(record.kind)]},
               {"run_id", record.writer.run_id},
               {"term", record.writer.term.value},
               {"generation", record.writer.generation.value},
@@ -130,15 +119,11 @@ Result<FenceRecord> FenceRecordFromText(std::string_view text, std::uint64_t num
   if (fields.Unsigned("schema") != kSchema) {
     fields.Fail("schema", "the one that this program reads");
   }
-  const std::string kind = fields.Text("kind");
-  const RecordKind kinds[] = {RecordKind::kClaim, RecordKind::kCommit, RecordKind::kClose};
-  const auto found = std::find_if(std::begin(kinds), std::end(kinds),
-                                  [&](RecordKind one) { return NameOf(one) == kind; });
-  if (found == std::end(kinds)) {
+  const auto* const kind = std::ranges::find(kKinds, fields.Text("kind"));
+  if (kind == std::end(kKinds)) {
     fields.Fail("kind", "claim, commit or close");
-  } else {
-    record.kind = *found;
   }
+  record.kind = static_cast<RecordKind>(kind - kKinds);
   record.writer = {fields.Text("run_id"), Term{fields.Unsigned("term")},
                    Generation{fields.Unsigned("generation")}, WorldId{fields.HexText("world_id")},
                    fields.Flag("ordered")};

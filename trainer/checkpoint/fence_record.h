@@ -50,8 +50,6 @@ inline bool IsCheckpointName(std::string_view name) {
 
 enum class RecordKind { kClaim, kCommit, kClose };
 
-std::string_view NameOf(RecordKind kind);
-
 struct FenceRecord {
   std::uint64_t number = 0;
   RecordKind kind = RecordKind::kClaim;

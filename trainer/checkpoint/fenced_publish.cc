@@ -38,10 +38,6 @@ bool IsIn(const fs::path& path, const fs::path& directory) {
   return !inside.empty() && *inside.begin() != "..";
 }
 
-std::string CodeText(const std::error_code& code) {
-  return code.message();
-}
-
 class Publisher {
  public:
   Publisher(FileSystem& files, const PublishRequest& request)
@@ -156,7 +152,7 @@ class Publisher {
       }
     }
     if (code) {
-      return Error{ErrorKind::kSystem, "cannot read '" + source_.native() + "': " + CodeText(code)};
+      return Error{ErrorKind::kSystem, "cannot read '" + source_.native() + "': " + code.message()};
     }
     return {};
   }
@@ -192,7 +188,7 @@ class Publisher {
       fs::create_symlink(wanted, temporary, code);
       if (code && code != std::errc::file_exists) {  // Another rank of this world made it.
         return Error{ErrorKind::kSystem,
-                     "cannot make the link '" + temporary.native() + "': " + CodeText(code)};
+                     "cannot make the link '" + temporary.native() + "': " + code.message()};
       }
       const Result<void> renamed = files_.Rename(temporary, target_);
       if (!renamed && renamed.error().kind != ErrorKind::kNotFound) {
@@ -214,7 +210,9 @@ class Publisher {
       if (!made || made->step > claim.number) {
         continue;
       }
-      const std::size_t index = IndexIn(claim.lineage, name);
+      const auto index = static_cast<std::size_t>(
+          std::ranges::find(claim.lineage, name, &CheckpointRef::directory) -
+          claim.lineage.begin());  // Its size where it is not in it.
       // Of mine that are not committed a peer may be at work on one.
       const bool unwanted = index < claim.lineage.size() ? index + 1 >= kKeepVersions
                                                          : made->world != writer_.world_id;
@@ -223,12 +221,6 @@ class Publisher {
       }
     }
     log_.Prune();
-  }
-
-  // Its size where it is not in it.
-  static std::size_t IndexIn(const std::vector<CheckpointRef>& lineage, const std::string& name) {
-    const auto found = std::ranges::find(lineage, name, &CheckpointRef::directory);
-    return static_cast<std::size_t>(found - lineage.begin());
   }
 
   FileSystem& files_;
