@@ -212,18 +212,6 @@ void Saver::NoteFenced(const Error& error) {
   }
 }
 
-SaveResult Saver::SaveOne(const Snapshot& snapshot) {
-  SaveResult result;
-  result.step = snapshot.state.step;
-  Result<SaveReport> report = store_.Save(snapshot);
-  if (report) {
-    result.warnings = std::move(report->warnings);
-  } else {
-    result.error = std::move(report).error();
-  }
-  return result;
-}
-
 void Saver::RunSaver(const std::stop_token& end) {
   std::unique_lock lock(mutex_);
   while (changed_.wait(lock, end, [this] { return queued_.has_value(); })) {
@@ -231,15 +219,15 @@ void Saver::RunSaver(const std::stop_token& end) {
     saving_ = true;
     lock.unlock();
     changed_.notify_all();
-    SaveResult result = SaveOne(*snapshot);
+    SaveResult result{snapshot->state.step, store_.Save(*snapshot)};
     lock.lock();
     snapshot.swap(spent_);
     lock.unlock();
     snapshot.reset();  // Gigabytes: given back outside of the lock.
     lock.lock();
     saving_ = false;
-    if (result.error && result.error->kind == ErrorKind::kRefused) {
-      NoteFenced(*result.error);
+    if (!result.report && result.report.error().kind == ErrorKind::kRefused) {
+      NoteFenced(result.report.error());
     }
     results_.push_back(std::move(result));
     changed_.notify_all();

@@ -82,8 +82,8 @@ struct SaverOptions {
 
 struct SaveResult {
   std::uint64_t step = 0;
-  std::optional<Error> error;  // kRefused: fenced. Others: the older checkpoints stand; continue.
-  std::vector<std::string> warnings;
+  // An error of kind kRefused: fenced. Others: the older checkpoints stand; continue.
+  Result<SaveReport> report;
 };
 
 class Saver {
@@ -118,7 +118,6 @@ class Saver {
  private:
   void RunSaver(const std::stop_token& end);
   void RunWatcher(const std::stop_token& end);
-  SaveResult SaveOne(const Snapshot& snapshot);
   void NoteFenced(const Error& error);  // With mutex_ held.
   bool Idle() const { return !queued_ && !saving_; }
 

@@ -94,7 +94,7 @@ TEST_F(SaverTest, SavesInOrderAndReportsEachOnce) {
   ASSERT_EQ(results.size(), 3u);
   for (std::uint64_t i = 0; i < 3; ++i) {
     EXPECT_EQ(results[i].step, i + 1);
-    EXPECT_FALSE(results[i].error);
+    EXPECT_TRUE(results[i].report);
   }
   EXPECT_TRUE(saver.TakeResults().empty());
   EXPECT_TRUE(saver.Close());
@@ -136,8 +136,8 @@ TEST_F(SaverTest, ARefusedSaveIsAResultAndAFence) {
   saver.Drain();
   const std::vector<SaveResult> results = saver.TakeResults();
   ASSERT_EQ(results.size(), 1u);
-  ASSERT_TRUE(results[0].error);
-  EXPECT_EQ(results[0].error->kind, ErrorKind::kRefused);
+  ASSERT_FALSE(results[0].report);
+  EXPECT_EQ(results[0].report.error().kind, ErrorKind::kRefused);
   EXPECT_TRUE(saver.fenced());
 }
 

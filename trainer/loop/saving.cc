@@ -200,16 +200,19 @@ void Saving::Save(bool best) {
 
 Result<void> Saving::Poll() {
   for (const SaveResult& result : saver_->TakeResults()) {
-    last_failure_ = result.error;
-    if (!result.error) {
-      last_saved_ = result.step;
-      if (best_unsaved_ == result.step) {
-        best_unsaved_.reset();
+    if (!result.report) {
+      last_failure_ = result.report.error();
+      if (last_failure_->kind != ErrorKind::kRefused) {
+        training_.Say(LogLevel::kError, Continue(last_failure_->message, "; training continues"));
       }
-    } else if (result.error->kind != ErrorKind::kRefused) {
-      training_.Say(LogLevel::kError, Continue(result.error->message, "; training continues"));
+      continue;
     }
-    for (const std::string& warning : result.warnings) {
+    last_failure_.reset();
+    last_saved_ = result.step;
+    if (best_unsaved_ == result.step) {
+      best_unsaved_.reset();
+    }
+    for (const std::string& warning : result.report->warnings) {
       training_.Say(LogLevel::kWarning, warning);
     }
   }
