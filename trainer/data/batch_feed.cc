@@ -1,6 +1,7 @@
 #include "trainer/data/batch_feed.h"
 
 #include <algorithm>
+#include <chrono>
 #include <utility>
 
 #include "common/check.h"
@@ -11,8 +12,12 @@ BatchFeed::BatchFeed(std::uint32_t count, const FeedPlan& plan, Fill fill)
     : count_(count), plan_(plan), fill_(std::move(fill)), cursor_(plan.start) {
   CHECK(plan.most_per_part > 0);
   if (plan.ahead) {
-    filler_ = std::jthread([this](const std::stop_token& end) { FillAhead(end); });
+    FillAhead();
   }
+}
+
+BatchFeed::~BatchFeed() {
+  AwaitFilled();
 }
 
 Result<const FeedPart*> BatchFeed::Next() {
@@ -20,39 +25,23 @@ Result<const FeedPart*> BatchFeed::Next() {
     RETURN_IF_ERROR(FillPart(parts_[0], 0));
     return &parts_[0];
   }
-  std::unique_lock<std::mutex> lock(mutex_);
-  const std::uint64_t wanted = asked_++;
-  changed_.notify_all();
-  changed_.wait(lock, [&] { return filled_ > wanted || failed_; });
-  if (filled_ <= wanted) {
-    return *failed_;
-  }
-  return &parts_[wanted % kSlots];
+  AwaitFilled();
+  RETURN_IF_ERROR(filled_);  // No part follows a failed one.
+  const FeedPart* const part = &parts_[slot_];
+  slot_ = (slot_ + 1) % kSlots;
+  FillAhead();
+  return part;
 }
 
-// A slot is free once its reader has asked for the part after the one in it.
-void BatchFeed::FillAhead(const std::stop_token& end) {
-  for (std::uint64_t number = 0;; ++number) {
-    {
-      std::unique_lock<std::mutex> lock(mutex_);
-      changed_.wait(lock, end, [&] { return number < kSlots || asked_ >= number; });
-      if (end.stop_requested()) {
-        return;
-      }
-    }
-    const Result<void> filled = FillPart(parts_[number % kSlots], number % kSlots);
-    {
-      const std::lock_guard<std::mutex> lock(mutex_);
-      if (filled) {
-        filled_ = number + 1;
-      } else {
-        failed_ = filled.error();
-      }
-    }
-    changed_.notify_all();
-    if (!filled) {
-      return;
-    }
+void BatchFeed::FillAhead() {
+  const auto fill = [this] { filled_ = FillPart(parts_[slot_], slot_); };
+  if (!thread_.Post(fill)) {
+    fill();  // No thread can be had.
+  }
+}
+
+void BatchFeed::AwaitFilled() {
+  while (!thread_.Drain(std::chrono::hours(1))) {
   }
 }
 

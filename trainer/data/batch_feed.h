@@ -7,16 +7,13 @@
 #pragma once
 
 #include <array>
-#include <condition_variable>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <mutex>
 #include <optional>
-#include <stop_token>
-#include <thread>
 #include <vector>
 
+#include "common/task_queue.h"
 #include "trainer/data/dataset.h"
 #include "trainer/data/sampler.h"
 
@@ -56,13 +53,16 @@ class BatchFeed {
   using Fill = std::function<Result<void>(const FeedPart& part, const AugmentKey& key)>;
   // Of a data set with `count` samples.
   BatchFeed(std::uint32_t count, const FeedPlan& plan, Fill fill);
+  ~BatchFeed();
 
   // Valid until the next call. An error: a sample could not be read; so are all calls after it.
   Result<const FeedPart*> Next();
 
  private:
   Result<void> FillPart(FeedPart& part, std::size_t slot);
-  void FillAhead(const std::stop_token& end);
+  // Of the next part, on the thread.
+  void FillAhead();
+  void AwaitFilled();
 
   const std::uint32_t count_;
   const FeedPlan plan_;
@@ -74,12 +74,9 @@ class BatchFeed {
   FeedPart last_;
 
   std::array<FeedPart, kSlots> parts_;
-  std::mutex mutex_;
-  std::condition_variable_any changed_;
-  std::uint64_t asked_ = 0;      // Calls of Next begun.
-  std::uint64_t filled_ = 0;     // Parts ready.
-  std::optional<Error> failed_;  // The part after those filled.
-  std::jthread filler_;          // Last: uses the others.
+  std::size_t slot_ = 0;  // Of the part that is filled ahead.
+  Result<void> filled_;   // What came of it.
+  TaskQueue thread_;
 };
 
 // Gathers them into rooms of memory. `samples` outlives the feed; each room holds most_per_part
