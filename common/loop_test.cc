@@ -16,22 +16,6 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Loop, RunsPostedWorkInOrderOnOneThread) {
-  AsioLoop loop;
-  std::string seen;
-  std::thread poster([&] {
-    loop.Post([&] { seen += "a"; });
-    loop.Post([&] {
-      loop.CheckOnLoop();
-      seen += "b";
-      loop.Stop();
-    });
-  });
-  loop.Run();
-  poster.join();
-  EXPECT_EQ(seen, "ab");
-}
-
 // Of a holder that wakes from the machine's sleep others think that its lease is over; so must it.
 TEST(Loop, TimePassesWhileTheMachineSleeps) {
   const auto boot = [] {
@@ -128,20 +112,6 @@ TEST(Loop, WaitsForWorkNoLongerThanAsked) {
   auto disk = std::make_shared<std::promise<void>>();
   EXPECT_FALSE(FinishesWithin(1ms, [disk] { disk->get_future().wait(); }));
   EXPECT_TRUE(FinishesWithin(1min, [disk] { disk->set_value(); }));
-}
-
-TEST(Loop, BlockingWorkComesBackToTheLoop) {
-  AsioLoop loop;
-  std::thread::id worker;
-  loop.Post([&] {
-    loop.RunBlocking([&] { worker = std::this_thread::get_id(); },
-                     [&] {
-                       loop.CheckOnLoop();
-                       loop.Stop();
-                     });
-  });
-  loop.Run();
-  EXPECT_NE(worker, std::this_thread::get_id());
 }
 
 // After all that was asked of the disk before.
