@@ -65,6 +65,7 @@ TEST_F(Fenced, AnAnswerCountsFromItsQuestion) {
 // The others may have waited for the fence of a node that had not even begun.
 TEST_F(Fenced, AnAnswerOlderThanTheFenceStartsNothing) {
   Told(Wait{}, 1s);
+  EXPECT_EQ(FenceTime(state, config), std::nullopt);  // It has no workers.
   const std::optional<Directive> echo = state.echo;
   Told(RunOf(1), 11s);  // Asked at 1 s.
   EXPECT_FALSE(Did<Spawn>());
@@ -73,11 +74,6 @@ TEST_F(Fenced, AnAnswerOlderThanTheFenceStartsNothing) {
   EXPECT_TRUE(Did<SendReport>());  // At once; failures that still hold are reported again.
   Told(RunOf(1), 12s);
   EXPECT_TRUE(Did<Spawn>());
-}
-
-TEST_F(Fenced, WithoutWorkersThereIsNothingToFence) {
-  Told(Wait{}, 1s);
-  EXPECT_EQ(FenceTime(state, config), std::nullopt);
 }
 
 }  // namespace

@@ -66,23 +66,6 @@ TEST_F(Checked, TheFirstReportSaysThatItIsLookedAt) {
   EXPECT_FALSE(Find<SendReport>()->report.checking);
 }
 
-TEST_F(Agent, WithoutACheckNothingIsLookedAt) {
-  EXPECT_FALSE(Did<CheckNode>());
-  EXPECT_FALSE(Find<SendReport>()->report.checking);
-  TellRun(1, 1s);
-  BothEnd(Exited{1}, Killed{kTerm}, 2s);
-  EXPECT_FALSE(Did<CheckNode>());
-}
-
-TEST_F(Checked, OneThatIsRefusedSaysWhyAndStartsNothing) {
-  Verdict("GPU 3 is gone", 1s);
-  EXPECT_EQ(Find<SendReport>()->report.unfit, "GPU 3 is gone");
-  EXPECT_FALSE(Find<SendReport>()->report.checking);
-  EXPECT_NE(Find<Say>()->text.find("GPU 3 is gone"), std::string::npos);
-  TellRun(1, 2s);
-  EXPECT_FALSE(Did<Spawn>());
-}
-
 TEST_F(Checked, NothingIsStartedWhileItIsLookedAt) {
   TellRun(1, 1s);
   EXPECT_FALSE(Did<Spawn>());
@@ -233,12 +216,6 @@ TEST_F(Lacking, OneThatCannotStartSaysSoAndStartsNothing) {
   EXPECT_FALSE(Did<Spawn>());
   TellStop(1, StopCause::kDeclaredLost, 2s);
   EXPECT_TRUE(CannotStart(ReportOf(state, config)));
-}
-
-TEST_F(Lacking, OneThatCannotStartEndsAsDirected) {
-  Told(Finish{Ending::kRefused, 2, "cannot start the workers: no train.py"}, 1s);
-  Feed(Replied{state.sequence, {Wait{}, 5, 3s, 1s, {1}}, {99}}, 1s);
-  EXPECT_EQ(Find<Exit>()->code, 2);
 }
 
 // A run of MIN:MAX nodes that waits for others may be long in coming.

@@ -34,13 +34,6 @@ TEST_F(Health, SilenceAfterAHelloIsLateAndReported) {
   EXPECT_EQ(state.phase, AgentPhase::kRunning);  // The coordinator decides.
 }
 
-TEST_F(Health, AWorkerThatNeverSaidHelloIsNeverLate) {
-  Feed(WorkerSpoke{.local_rank = 0, .phase = "import"}, 2s);
-  Tick(11s);
-  Tick(60s);
-  EXPECT_EQ(Late(), std::nullopt);
-}
-
 std::size_t WarningsOf(const std::vector<AgentEffect>& effects) {
   return static_cast<std::size_t>(std::ranges::count_if(effects, [](const AgentEffect& effect) {
     const auto* const notice = std::get_if<Say>(&effect);
@@ -129,21 +122,6 @@ TEST_F(Health, APauseOfTheWorkersTooTakesNoneOfTheirTime) {
   Tick(100s);
   EXPECT_EQ(Late(), std::nullopt);
   EXPECT_EQ(NextLate(state, config), At(108s));  // 7 s were left, and 1 s to be heard.
-}
-
-TEST_F(Health, ABusyMachinesLateTicksJudgeInTheEnd) {
-  Says(0, 7, 2s);
-  Tick(11s);
-  Tick(13s);
-  Tick(15s);
-  EXPECT_EQ(Late(), 4u);
-}
-
-TEST_F(Health, AWorkerThatHasEndedIsNotWatched) {
-  Says(0, 7, 2s);
-  Ends(0, Exited{0}, 3s);
-  EXPECT_EQ(NextLate(state, config), std::nullopt);
-  EXPECT_TRUE(ReportOf(state, config).progress_groups.empty());
 }
 
 // The number travels with the next report; a change of it causes none.

@@ -36,6 +36,7 @@ TEST_F(Agent, InALargeWorldTheStartIsReportedInAMomentOfItsOwn) {
 TEST_F(Agent, NeverRunsAtOrBelowItsFloor) {
   TellStop(2, StopCause::kFailure, 1s);
   EXPECT_EQ(Find<SendReport>()->report.floor, Generation{2});
+  TellStop(1, StopCause::kFailure, 1s);  // A promise is never taken back.
   TellRun(2, 2s);
   EXPECT_FALSE(Did<Spawn>());
   TellRun(3, 3s);
@@ -95,13 +96,6 @@ TEST_F(RunningAgent, ADeathIsForgottenWithItsGeneration) {
   EXPECT_TRUE(Find<SendReport>()->report.failures.at(0).stopped_by_us);
 }
 
-TEST_F(RunningAgent, CtrlCOnAnotherNodeIsCtrlCHere) {
-  Stop stop{{1}, {1}, StopCause::kOperator};
-  stop.interrupts = true;
-  Told(stop, 2s);
-  EXPECT_EQ(Find<SignalWorkers>()->signal, kInt);
-}
-
 TEST_F(Agent, RunningIgnoresTheSameAndOlderRunsAndDrainsForNewer) {
   TellRun(2, 1s);
   TellRun(2, 2s);
@@ -145,14 +139,6 @@ TEST_F(RunningAgent, TheFirstFailureStopsTheRestAndStaysFirst) {
   EXPECT_FALSE(report.failures[0].stopped_by_us);
   EXPECT_TRUE(report.failures[1].stopped_by_us);
   EXPECT_EQ(report.failures[1].after, 500ms);
-}
-
-TEST_F(Agent, StopInIdleOnlyPromises) {
-  TellStop(4, StopCause::kFailure, 1s);
-  EXPECT_EQ(state.phase, AgentPhase::kIdle);
-  EXPECT_EQ(state.floor, Generation{4});
-  TellStop(3, StopCause::kFailure, 1s);
-  EXPECT_EQ(state.floor, Generation{4});  // A promise is never taken back.
 }
 
 TEST_F(Agent, StopOfAnOlderGenerationLeavesWorkersAlone) {
@@ -215,15 +201,6 @@ TEST_F(RunningAgent, FinishInRunningStopsFirst) {
   EXPECT_FALSE(Did<Exit>());
   Gone(3s);
   EXPECT_TRUE(Did<SendReport>());
-  Feed(AgentTick{}, 3'200ms);
-  EXPECT_EQ(Find<Exit>()->code, 3);
-}
-
-TEST_F(RunningAgent, FinishInStoppingIsRemembered) {
-  TellStop(1, StopCause::kFailure, 2s);
-  Told(Finish{Ending::kFailed, 3, "failed", {}}, 2s);
-  EXPECT_FALSE(Did<Exit>());
-  Gone(3s);
   Feed(AgentTick{}, 3'200ms);
   EXPECT_EQ(Find<Exit>()->code, 3);
 }

@@ -51,12 +51,6 @@ TEST_F(Preempted, AStartThatIsNotOverIsGivenUp) {
   EXPECT_EQ(Find<SignalWorkers>()->signal, kTerm);
 }
 
-TEST_F(Preempted, WhenEveryWorkerHasSavedTheRunMayBeStartedAgain) {
-  Feed(SignalArrived{kTerm}, 2s);
-  BothEndSaying(75, 75, 3s);
-  EXPECT_EQ(CodeAfter(stopped, 3s), 75);
-}
-
 TEST_F(Preempted, ANodeThatHearsOfItFromAnotherEndsAlike) {
   TellStop(1, StopCause::kOperator, 2s);
   BothEndSaying(75, 0, 3s);
@@ -80,11 +74,6 @@ TEST_F(Preempted, ARunThatSucceedsMeanwhileHasSucceeded) {
   Feed(SignalArrived{kTerm}, 2s);
   BothEndSaying(0, 0, 3s);
   EXPECT_EQ(CodeAfter(Finish{Ending::kSucceeded, 0, "done", {}}, 3s), 0);
-}
-
-TEST_F(Preempted, AFailureBeforeIsStillAFailure) {
-  BothEndSaying(3, 75, 2s);
-  EXPECT_EQ(CodeAfter(Finish{Ending::kFailed, 3, "failed", {}}, 3s), 3);
 }
 
 // No signal arrives: the agent itself knows when.
@@ -118,12 +107,6 @@ struct Evicted : Preempted {
   }
   const Finish left{Ending::kLeft, 143, "this node left the run on request", {}};
 };
-
-TEST_F(Evicted, WithoutASaveItEndsBySignal) {
-  Feed(SignalArrived{kTerm}, 2s);
-  BothEndSaying(75, 1, 3s);
-  EXPECT_EQ(CodeAfter(left, 3s), 143);
-}
 
 // The other nodes hear of it while its workers, which have nothing to save yet, start again.
 TEST_F(Evicted, WorkersThatHaveJustBegunLoseNothing) {
@@ -204,27 +187,13 @@ TEST_F(Preempted, WhileTheNextWorldGathersNothingIsLost) {
   EXPECT_EQ(Find<Exit>()->code, 75);
 }
 
-struct Spare : Agent {
-  void SetUp() override {
-    config.preemptible = true;
-    Agent::SetUp();
-    Told(Wait{{.what = WaitFor::kSpare}}, 1s);
-  }
-  void ExpectEndAsSaved() {
-    Told(Finish{Ending::kFailed, 130, "the run was stopped on request", {}}, 2s);
-    Feed(AgentTick{}, 2s + 200ms);
-    ASSERT_TRUE(Did<Exit>());
-    EXPECT_EQ(Find<Exit>()->code, 75);
-  }
-};
-
-TEST_F(Spare, HasNothingToSave) {
-  Feed(SignalArrived{kTerm}, 2s);
-  ExpectEndAsSaved();
-}
-
-TEST_F(Spare, HearsOfItFromAnotherNode) {
-  ExpectEndAsSaved();
+TEST_F(Agent, ASpareHasNothingToSave) {
+  config.preemptible = true;
+  Told(Wait{{.what = WaitFor::kSpare}}, 1s);
+  Told(Finish{Ending::kFailed, 130, "the run was stopped on request", {}}, 2s);
+  Feed(AgentTick{}, 2s + 200ms);
+  ASSERT_TRUE(Did<Exit>());
+  EXPECT_EQ(Find<Exit>()->code, 75);
 }
 
 // The terminal's keys are a person's, and a second one is in earnest.

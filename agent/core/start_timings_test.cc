@@ -25,14 +25,6 @@ TEST_F(AgentPace, CountsFromTheDirectiveToItsLastWorker) {
   EXPECT_EQ(Told(), (StartTimings{{}, 20ms, 25ms, 52ms}));
 }
 
-TEST_F(AgentPace, WithoutResumeAnyStepIsTheFirst) {
-  Speak(0, {.step = 1}, 1s + 50ms);
-  Speak(1, {.ready = true}, 1s + 50ms);
-  EXPECT_EQ(Told(), StartTimings{});
-  Speak(1, {.step = 1}, 1s + 60ms);
-  EXPECT_EQ(Told(), (StartTimings{{}, {}, {}, 60ms}));
-}
-
 // A program that reports none: the first step that is seen ends its start, of whatever rank.
 TEST_F(AgentPace, AFirstStepMayBePrintedOrACollective) {
   Speak(1, {.collectives = 0, .still = 10ms}, 1s + 30ms);
