@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
 """A real Slurm on this machine: slurmctld and a slurmd per node, on loopback addresses alone.
-
-    cluster.py run NODES COMMAND [ARGUMENT...]     COMMAND with SLURM_CONF set, then all is taken down
 
 Node names are addresses (127.0.2.1, ...), so that whatever a list of nodes names can be reached
 without a line in /etc/hosts. Needs Debian's slurmctld, slurmd and slurm-client; neither root, nor
@@ -14,12 +11,9 @@ import shutil
 import signal
 import socket
 import subprocess
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from ddprun_runs import eventually, read_text  # noqa: E402
+from ddprun_runs import eventually, read_text
 
 PROGRAMS = ("slurmctld", "slurmd", "srun", "sbatch", "scontrol", "sinfo", "scancel", "squeue")
 SBIN = "/usr/sbin:/sbin"  # Not in every user's PATH.
@@ -166,26 +160,7 @@ class Cluster:
             eventually(lambda: all(d.poll() is not None for d in self.daemons), 5)
 
 
-def main(arguments, kind, why_not, usage):
-    if len(arguments) < 3 or arguments[0] != "run":
-        print(usage, file=sys.stderr)
-        return 2
-    if why_not():
-        print(why_not(), file=sys.stderr)
-        return 1
-    cluster = kind(int(arguments[1])).up()
-    try:
-        return subprocess.run(cluster.command(os.getcwd(), *arguments[2:]),
-                              env=cluster.environment(), check=False).returncode
-    finally:
-        cluster.down()
-
-
 def lacking():
     """The reason why this machine cannot have a Slurm; empty: none."""
     lacks = " ".join(missing())
     return "Slurm is not installed (scripts/setup.sh does): lacks " + lacks if lacks else ""
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], Cluster, lacking, __doc__))

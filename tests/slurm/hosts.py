@@ -1,7 +1,4 @@
-#!/usr/bin/env python3
 """A real Slurm on hosts of its own, which can be switched off and cut. Needs root.
-
-    hosts.py run HOSTS COMMAND [ARGUMENT...]     COMMAND on the login host, then all is taken down
 
 Every host (n01, n02, ...) has its own network, hostname, processes, /etc/hosts and, where there is
 cgroup v1, its own part of the cgroups; "ctl" carries slurmctld and is where srun and sbatch are
@@ -12,15 +9,12 @@ network of the machine itself.
 import os
 import shutil
 import subprocess
-import sys
 import tempfile
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support"))
-
-from bridge_network import BridgeNetwork  # noqa: E402
-from cluster import Cluster, find, lacking, main  # noqa: E402
-from ddprun_runs import children_of, eventually  # noqa: E402
-from networks import namespaces_work  # noqa: E402
+from bridge_network import BridgeNetwork
+from cluster import Cluster, find, lacking
+from ddprun_runs import children_of, eventually
+from networks import namespaces_work
 
 CGROUPS = "/sys/fs/cgroup"
 CONTROLLERS = ("freezer", "memory", "cpuset", "cpu", "cpuacct", "devices", "pids", "blkio")
@@ -214,7 +208,3 @@ class HostCluster(Cluster):
         except OSError:
             return not os.path.exists(path)
         return True
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], HostCluster, why_not, __doc__))

@@ -8,6 +8,8 @@ from slurm_runs import DDPRUN, SlurmTest, port_of, read_text
 
 from ddprun_runs import FAKE_WORKER, HELLO, HOLD_CALLS, children_of, command_of, kill_all, read_bytes
 
+HERE = os.path.dirname(os.path.abspath(__file__))
+
 
 class Step(SlurmTest):
     def test_one_agent_per_node_is_all_there_is_to_say(self):
@@ -60,9 +62,9 @@ class Step(SlurmTest):
                          "sys.exit(code)\n")
         # The batch script's first step is number 0.
         job, out = self.batch(
-            f"port=$({sys.executable} -c 'import sys; sys.path.insert(0, sys.argv[1]);"
+            f"port=$({sys.executable} -c 'import sys; sys.path[:0] = sys.argv[1].split(\":\");"
             f" import slurm_runs; print(slurm_runs.port_of(sys.argv[2]))'"
-            f" {os.path.dirname(os.path.abspath(__file__))} $SLURM_JOB_ID.0)\n"
+            f" {HERE}:{HERE}/../support $SLURM_JOB_ID.0)\n"
             f"{sys.executable} {hold} {self.cluster.nodes[0]}:$port {DDPRUN} srun -N2 -n2 --kill-on-bad-exit=1 {DDPRUN} {FAKE_WORKER}\n", "-N2")
         self.wait_for_state(job, "FAILED", out)
         self.assertRegex(read_text(out), f"port {port_of(job + '.0')} is in use by process \\d+ \\(ddprun\\); "
