@@ -1,5 +1,5 @@
-// store_host --listen=ADDRESS:PORT [--allow=LIST]: a store server alone, for tests. Prints
-// "listening PORT" and serves until its standard input closes.
+// store_host --listen=ADDRESS:PORT: a store server alone, for tests. Prints "listening PORT" and
+// serves until its standard input closes.
 #include <unistd.h>
 
 #include <array>
@@ -23,15 +23,9 @@ int Fail(const std::string& message) {
 
 int Main(int argc, char** argv) {
   constexpr std::string_view kListen = "--listen=";
-  constexpr std::string_view kAllow = "--allow=";
-  const std::string_view argument = argc >= 2 ? argv[1] : "";
-  const std::string_view list = argc == 3 ? argv[2] : kAllow;
-  if (!argument.starts_with(kListen) || !list.starts_with(kAllow) || argc > 3) {
-    return Fail("usage: store_host --listen=ADDRESS:PORT [--allow=LIST]");
-  }
-  const auto allowed = AllowList::Parse(std::string(list.substr(kAllow.size())));
-  if (!allowed) {
-    return Fail(allowed.error().message);
+  const std::string_view argument = argc == 2 ? argv[1] : "";
+  if (!argument.starts_with(kListen)) {
+    return Fail("usage: store_host --listen=ADDRESS:PORT");
   }
   const auto endpoint = ParseEndpoint(argument.substr(kListen.size()), std::nullopt);
   if (!endpoint) {
@@ -39,7 +33,7 @@ int Main(int argc, char** argv) {
   }
   StartLog("store_host", LogLevel::kInfo);
   AsioLoop loop;
-  StoreServer server(loop, {.allowed = *allowed});
+  StoreServer server(loop, {});
   auto listener = ListenOn(*endpoint);
   if (!listener) {
     return Fail(listener.error().message);

@@ -72,7 +72,7 @@ class TensorBoard(DdprunTest):
         resumed = self.killed_and_resumed("--checkpoint-every=1000000")
         self.assertEqual(resumed, 0)
         self.assert_shown_once(resumed)
-        self.assertEqual(len(self.files()), 2)
+        self.assertEqual(len(self.files()), 2)  # Of rank 0 alone, one for each start.
 
     # Also where its writer was killed within a write: whole records count, and the next file
     # continues.

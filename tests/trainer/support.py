@@ -42,9 +42,9 @@ class Store:
 
     def __init__(self):
         self.process = subprocess.Popen(
-            [STORE_HOST], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+            [STORE_HOST, "--listen=127.0.0.1:0"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
-        self.port = int(self.process.stdout.readline())
+        self.port = int(self.process.stdout.readline().split()[1])
 
     def close(self):
         self.process.stdin.close()

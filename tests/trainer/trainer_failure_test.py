@@ -188,6 +188,11 @@ class Failure(support.TrainerTest):
             self.assertIn(flag, line)
         self.assertFalse(os.path.exists(self.checkpoints), "nothing may have been started")
 
+    def test_curves_where_no_directory_can_be_are_a_wrong_command_line(self):
+        open(self.path("file"), "w").close()
+        worker = self.run_alone(["--model=toy", "--tensorboard=file"], expect=2)
+        self.assertIn("cannot write event files (--tensorboard) in 'file': Not a directory", self.complaint(worker)[-1])
+
     def test_results_lie_in_directories_that_are_made_and_leave_other_files_alone(self):
         with open(self.path("r.part"), "w") as file:
             file.write("somebody's")
