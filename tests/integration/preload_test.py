@@ -119,27 +119,6 @@ class Preload(DdprunTest):
                 for name in ("said", "loads"):
                     os.unlink(self.path(name))
 
-    def test_a_console_script_is_python(self):
-        """As pip and uv write them, with paths that are too long for a first line too."""
-        by_shell = "#!/bin/sh\n'''exec' %s \"$0\" \"$@\"\n' '''\n"
-        os.symlink(sys.executable, self.path("python3"))
-        for name, first in (("an option", f"#!{sys.executable} -u\n"),
-                            ("env", "#!/usr/bin/env python3\n"),
-                            ("beside it", by_shell % '"$(dirname -- "$(realpath -- "$0")")"/\'python3\'')):
-            with self.subTest(name):
-                self.write("tool", first + "import told\n" + SAY +
-                           "print(open('/proc/self/comm').read(), sys.orig_argv, sys.flags, sys.executable, sys.path)\n", 0o755)
-                where = {"PATH": self.directory + os.pathsep + os.environ["PATH"]}
-                shown = []
-                for preload in ("imports,told", "none"):
-                    run = self.run_ddprun(TWO, f"--preload={preload}", "tool", self.path("said"), environment=where)
-                    self.assertNotRegex(run.err(), "cold|not Python")
-                    shown.append(sorted(run.out().splitlines()))
-                self.assertEqual(self.loads(), 3, "the preload process, and two workers without")
-                self.assertEqual(shown[0], shown[1])
-                for left in ("said", "loads"):
-                    os.unlink(self.path(left))
-
     def test_a_module_that_a_fork_would_lose_or_share_is_left_out_with_all_that_import_it(self):
         """All of it is found in one try, and named with its reason; the rest is loaded ahead."""
         bad = {

@@ -40,11 +40,3 @@ class Preloaded(TorchTest):
         open(self.path("end"), "w").close()
         self.assertEqual(run.wait(LIMIT), 0, run.all())
         self.assertNotIn("run again", run.err())
-
-    def test_a_module_that_takes_a_backward_pass_with_a_device_there_is_left_out(self):
-        run = self.run_program(1, "device_at_import.py", flags=["--preload=torch,report,device_module"])
-        if "did not answer within" in run.err():
-            self.skipTest("the preload process was late, and workers started cold")
-        (report,) = self.reports()
-        self.assertEqual((report["forked"], report["refused"]), (True, ""), run.all())
-        self.assertIn("without device_module (starts a thread)", run.err())
