@@ -67,17 +67,6 @@ class CommandLine(DdprunTest):
     def test_a_verb_takes_no_list_of_endpoints_any_more(self):
         self.refused("status", "--endpoint=a:1,b:1", names="was removed.*Set --run-dir=DIR")
 
-    def test_a_fifo_is_waited_for_in_words_or_refused(self):
-        fifo = self.path("fifo")
-        os.mkfifo(fifo, 0o600)
-        self.refused("--nnodes=2", "--rdzv-endpoint=127.0.0.1:0", f"--token-file={fifo}", FAKE_WORKER,
-                     names="--token-file: a token file must be an ordinary file")
-        run = self.start(f"--config={fifo}", FAKE_WORKER, "--print=one")
-        self.wait_for_text(run, f"ddprun: warning: waiting for the writer of '{fifo}', which is not a file, 1 min")
-        self.write(fifo, "nproc-per-node = 2\n")
-        self.assertEqual(run.wait(), 0, run.all())
-        self.assertEqual(run.out(), "one\none\n")
-
     def test_help_can_be_had_whatever_the_settings_file_says(self):
         """It is what the refusal of the file names."""
         with open(self.path("ddprun.toml"), "w") as file:

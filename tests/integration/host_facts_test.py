@@ -91,17 +91,3 @@ class OneNode(Machines):
         os.mkfifo(fifo)
         self.gpus(0, f"hang {fifo}")
         self.assertEqual(len(self.alone().workers()), 1)
-
-    def test_metrics_and_status_have_them(self):
-        self.gpus(0, WELL + "\ngpu 0 ecc 3\ngpu 0 throttle 64")
-        run = self.start("--http-listen=127.0.0.1:0", FAKE_WORKER, HELLO, f"--wait-file={self.go}",
-                         environment=self.around(0))
-        self.wait_for(lambda: "ddprun_node_facts_bad" in self.metrics(run)[0], run)
-        told, text = self.metrics(run)
-        for name, value in (('ddprun_node_gpu_uncorrected_errors{gpu="0"}', "3"), ('ddprun_node_gpu_lost{gpu="1"}', "0"),
-                            ('ddprun_node_gpu_throttled{gpu="0",why="hw_thermal"}', "1"), ("ddprun_node_facts_bad", "1")):
-            self.assertEqual(told.get(name), value, text)
-        facts = self.wait_for(lambda: {fact["name"]: fact for fact in self.status()["nodes"][0]["facts"]}, run)
-        self.assertEqual(facts["gpu0"], {"name": "gpu0", "value": "3 uncorrected memory errors", "bad": True})
-        open(self.go, "w").close()
-        self.assertEqual(run.wait(), 0, run.all())

@@ -6,7 +6,7 @@ import time
 
 from ddprun_asks import Asks
 from ddprun_nodes import MeetingNodes
-from ddprun_runs import FAKE_WORKER, HELLO, command_of, eventually, read_text
+from ddprun_runs import FAKE_WORKER, HELLO, command_of, read_text
 
 # Refuses where a file says why; each request is noted.
 CHECK = 'echo "$DDPRUN_CHECK_CAUSE" >> "$NOTES"; if test -e "$WHY"; then cat "$WHY"; exit 1; fi'
@@ -116,11 +116,3 @@ class OneNode(Asks):
         run = self.begin()
         run.signal(signal.SIGKILL)
         self.assert_gone(10)
-
-    def test_a_check_that_lasts_is_reported_and_nothing_is_started(self):
-        run = self.start("--node-check=while ! test -e pass; do sleep 0.01; done", FAKE_WORKER, HELLO)
-        self.wait_for_text(run, "this node's check is still running")
-        self.assertEqual(run.out(), "")
-        open(self.path("pass"), "w").close()
-        self.assertEqual(run.wait(), 0, run.all())
-        self.assertTrue(eventually(run.workers))
