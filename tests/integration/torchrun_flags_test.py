@@ -42,17 +42,6 @@ class Signals(DdprunTest):
 
 
 class Programs(DdprunTest):
-    def test_virtual_local_rank(self):
-        gpus = {"CUDA_VISIBLE_DEVICES": "5,7"}
-        self.run_ddprun(TWO, "--virtual-local-rank", FAKE_WORKER,
-                        f"--env-file={self.path('env.%r')}", environment=gpus)
-        for rank, gpu in ((0, "5"), (1, "7")):
-            env = self.environment_of(self.path(f"env.{rank}"))
-            self.assertEqual((env["LOCAL_RANK"], env["CUDA_VISIBLE_DEVICES"]), ("0", gpu))
-        run = self.run_ddprun("--nproc-per-node=3", "--virtual-local-rank", FAKE_WORKER, expect=2,
-                              environment=gpus)
-        self.assertIn("CUDA_VISIBLE_DEVICES='5,7' has 2", run.err())
-
     def test_env_sets_variables_of_workers(self):
         self.write("ddprun.toml", 'env = "OF_FILE=f"\nenv = "WINS=file"\n')
         run = self.run_ddprun(TWO, "--env=A=a=b", "--env", "CACHE=/c/${local_rank}.$rank", "--env=WINS=line", "--env=HOME=",
