@@ -56,10 +56,6 @@ class Cited(unittest.TestCase):
         unknown = [f"{where}: {flag}" for where, flag in cited(FLAG) if flag.replace("_", "-") not in known]
         self.assertEqual(unknown, [])
 
-    def test_no_foreign_flag_is_listed_in_vain(self):
-        used = {flag.replace("_", "-") for _, flag in cited(FLAG)}
-        self.assertEqual({f"--{flag}" for flags in FOREIGN.values() for flag in flags} - used, set())
-
     def test_variables(self):
         text = "".join(file.text for file in source.tree(pathlib.Path(ROOT)) if file.is_code or file.folder == "docs/man")
         listed = re.findall(r"DDPRUN_[A-Z_]+[A-Z]", text)

@@ -54,11 +54,6 @@ class RunPath(unittest.TestCase):
                 self.assertEqual(bad_entries(path), [], f"{name} looks in '{path}'")
         return found
 
-    def test_entries_are_judged(self):
-        self.assertEqual(bad_entries("/a:$ORIGIN:${ORIGIN}/../lib:/b"), [])
-        self.assertEqual(bad_entries("/a:"), [""])
-        self.assertEqual(bad_entries("/a::lib:$ORIGINAL"), ["", "lib", "$ORIGINAL"])
-
     def test_built_and_installed(self):
         trained = os.path.exists(os.path.join(BUILD, "bin/ddprun-train"))
         expected = {"ddprun"} | ({"ddprun-train", "ddprun-bench-comm"} if trained else set())
@@ -89,12 +84,6 @@ def too_new(symbols):
 
 @unittest.skipIf(SANITIZED, "sanitizers are libraries of this machine")
 class Portable(unittest.TestCase):
-    def test_symbols_are_judged(self):
-        line = "  7: 0000000000000000     0 FUNC    GLOBAL DEFAULT  UND %s (3)\n"
-        self.assertEqual(too_new(line % "fork@GLIBC_2.2.5" + line % "dlsym@GLIBC_2.34"), [])
-        self.assertEqual(too_new(line % "arc4random@GLIBC_2.36" + line % "_Znwm@GLIBCXX_3.4"),
-                         ["arc4random wants GLIBC 2.36", "_Znwm wants GLIBCXX 3.4"])
-
     def test_nothing_but_glibc(self):
         for name in FILES:
             with self.subTest(name):

@@ -1,7 +1,6 @@
 """Manifests are what a cluster takes: those of examples/kubernetes, which are what `ddprun k8s-manifest`
 prints, and what it prints for hostile words."""
 
-import copy
 import os
 import subprocess
 import unittest
@@ -49,18 +48,6 @@ class Examples(unittest.TestCase):
                 with self.subTest(form=form, name=name):
                     self.assertEqual([thing["metadata"]["name"] for thing in made], [name] * len(made))
                     self.assertIn("'claimName': '123'", str(made))
-
-    # Else what judges them judges nothing.
-    def test_a_manifest_that_a_cluster_would_refuse_is_refused(self):
-        for name in MADE:
-            thing = objects(read_text(os.path.join(EXAMPLES, name)))[-1]
-            unknown = copy.deepcopy(thing)
-            container_of([unknown])["comand"] = ["x"]
-            wrong = copy.deepcopy(thing)
-            container_of([wrong])["command"] = "x"
-            for bad in (unknown, wrong):
-                with self.subTest(name), self.assertRaises(Exception):
-                    judge(bad)
 
 
 class Printed(unittest.TestCase):
