@@ -20,17 +20,14 @@ SHARED = {("broadcast", "-"), ("barrier", "-"), ("all_reduce", "SUM")}
 
 
 class BenchComm(unittest.TestCase):
-    def start(self, ranks, *arguments, nodes=None):
-        """`nodes`: the node of each rank, if there are several."""
-        nodes = nodes or [0] * ranks
+    def start(self, ranks, *arguments):
         store = support.Store()
         self.addCleanup(store.close)
         kept = {k: v for k, v in os.environ.items() if k not in support.CONTRACT}
         processes = []
-        for rank, node in enumerate(nodes):
-            env = {"RANK": rank, "WORLD_SIZE": ranks,
-                   "LOCAL_RANK": nodes[:rank].count(node), "LOCAL_WORLD_SIZE": nodes.count(node),
-                   "GROUP_RANK": node, "GROUP_WORLD_SIZE": len(set(nodes)),
+        for rank in range(ranks):
+            env = {"RANK": rank, "WORLD_SIZE": ranks, "LOCAL_RANK": rank, "LOCAL_WORLD_SIZE": ranks,
+                   "GROUP_RANK": 0, "GROUP_WORLD_SIZE": 1,
                    "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": store.port,
                    "GLOO_SOCKET_IFNAME": "lo,other"}
             process = subprocess.Popen([BENCH, *arguments], stdout=subprocess.PIPE,
@@ -47,19 +44,19 @@ class BenchComm(unittest.TestCase):
         process.stdout.close()
         process.stderr.close()
 
-    def tables(self, ranks, *arguments, nodes=None):
+    def tables(self, ranks, *arguments):
         """Each rank's stdout; all must succeed."""
         outputs = []
-        for process in self.start(ranks, *arguments, nodes=nodes):
+        for process in self.start(ranks, *arguments):
             out, err = process.communicate(timeout=support.LIMIT)
             self.assertEqual((process.returncode, err), (0, ""), out)
             outputs.append(out)
         self.assertEqual(set(outputs[1:]), {""}, "rank 0 alone prints")
         return outputs[0]
 
-    def rows_of(self, ranks, *arguments, nodes=None):
+    def rows_of(self, ranks, *arguments):
         with tempfile.NamedTemporaryFile("r", suffix=".csv") as file:
-            table = self.tables(ranks, *arguments, "--csv=" + file.name, nodes=nodes)
+            table = self.tables(ranks, *arguments, "--csv=" + file.name)
             rows = list(csv.DictReader(file))
         self.assertEqual(len(table.splitlines()), len(rows) + 1, table)
         self.assertTrue(all(row["ranks"] == str(ranks) for row in rows))
@@ -78,14 +75,6 @@ class BenchComm(unittest.TestCase):
             shared = {(r["collective"], r["operation"]) for r in rows
                       if r["right"] == "right" and r["made_by"] == "shared memory"}
             self.assertEqual(shared, SHARED)
-
-    def test_only_sums_of_all_are_made_node_by_node(self):
-        for arguments in (["--check"], ["--bytes=1000", "--rounds=5"]):
-            rows = self.rows_of(3, *arguments, nodes=[0, 0, 1])
-            self.assertEqual({row["right"] for row in rows}, {"right"})
-            ours = [row for row in rows if row["made_by"] == "node by node"]
-            self.assertEqual(len(ours), 1, ours)
-            self.assertIn(ours[0]["operation"], ("SUM", "all-reduce"))
 
     def test_the_table_of_times(self):
         rows = self.rows_of(3, "--bytes=4,1000", "--rounds=5")
