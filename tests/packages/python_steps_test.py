@@ -151,6 +151,9 @@ class Steps(unittest.TestCase):
 
     def test_an_impossible_call_sends_nothing(self):
         for bad in (lambda: ddprun.step(-1), lambda: ddprun.step(1 << 63), lambda: ddprun.step(11, ""),
-                    lambda: ddprun.step(11, of=-1), lambda: ddprun.step(11, work=-1), lambda: ddprun.step(11, within=0)):
+                    lambda: ddprun.step(11, of=-1), lambda: ddprun.step(11, work=-1), lambda: ddprun.step(11, within=0),
+                    lambda: ddprun.phase(""), lambda: ddprun.phase("a\nSTEP=9"), lambda: ddprun.phase("x" * 65),
+                    lambda: ddprun.phase("x", within=0), lambda: ddprun.fdstore("a:b"), lambda: ddprun.fdstore("a", 0)):
             self.assertRaises(ValueError, bad)
+        self.assertRaises(TypeError, ddprun.step, 1.5)
         self.assertIsNone(self.heard())
