@@ -1,9 +1,8 @@
 """A real Slurm on hosts of its own, which can be switched off and cut. Needs root.
 
-Every host (n01, n02, ...) has its own network, hostname, processes, /etc/hosts and, where there is
-cgroup v1, its own part of the cgroups; "ctl" carries slurmctld and is where srun and sbatch are
-called. All users may use the files, as on a cluster's shared disk. Nothing is added to the
-network of the machine itself.
+Every host (n01, n02, ...) has its own network, hostname, processes and /etc/hosts; "ctl" carries
+slurmctld and is where srun and sbatch are called. All users may use the files, as on a cluster's
+shared disk. Nothing is added to the network of the machine itself.
 """
 
 import os
@@ -16,24 +15,12 @@ from cluster import Cluster, find, lacking
 from ddprun_runs import children_of, eventually
 from networks import namespaces_work
 
-CGROUPS = "/sys/fs/cgroup"
-CONTROLLERS = ("freezer", "memory", "cpuset", "cpu", "cpuacct", "devices", "pids", "blkio")
-MEMORY = 1000  # MB a node has; half of it is what a job gets that does not ask.
 OWN = ["unshare", "--uts", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"]
-CGROUP_CONF = """CgroupPlugin=cgroup/v1
-CgroupAutomount=no
-ConstrainCores=no
-ConstrainRAMSpace=yes
-ConstrainSwapSpace=yes
-AllowedSwapSpace=0
-ConstrainDevices=no
-"""
 # Its own /proc comes with the process ids; slurmd's orphans are the shell's, which waits for them.
 BEGIN = """
 hostname "$1"
 mount --bind "$2" /etc/hosts
-[ -z "$3" ] || for one in $4; do mount --bind "$5/$one/$3" "$5/$one"; done
-shift 5
+shift 2
 "$@" &
 wait $!
 """
@@ -52,11 +39,6 @@ def why_not():
     return "" if probe.returncode == 0 else f"needs uts, mount and pid namespaces: {probe.stderr}"
 
 
-def has_cgroups():
-    """Whether Slurm's plugin can be used: 22.05 does version 2 only with systemd."""
-    return all(os.path.ismount(os.path.join(CGROUPS, name)) for name in CONTROLLERS)
-
-
 class HostCluster(Cluster):
     def __init__(self, hosts, slurmd_timeout=Cluster.slurmd_timeout):
         self.slurmd_timeout = slurmd_timeout
@@ -66,7 +48,6 @@ class HostCluster(Cluster):
         self.daemons = []
         self.power = {}  # Node -> the process whose end is that of all its processes.
         self.network = BridgeNetwork(1 + hosts)
-        self.cgroups = has_cgroups()
         self.hosts_file = os.path.join(self.directory, "hosts")
 
     def address(self, node):
@@ -82,19 +63,13 @@ class HostCluster(Cluster):
         user = subprocess.check_output(["id", "-un"], text=True).strip()
         lines = ["127.0.0.1 localhost", f"{self.network.address(0)} ctl"]
         text = self.settings(host="ctl", address=self.network.address(0), user=user, port=6817)
-        if self.cgroups:
-            for plugin, less in (("Proctrack", "linuxproc"), ("Task", "none")):
-                kind = plugin.lower()
-                key = "ProctrackType" if kind == "proctrack" else "TaskPlugin"
-                text = text.replace(f"{key}={kind}/{less}", f"{key}={kind}/cgroup")
-            text = text.replace("CR_Core\n", f"CR_Core_Memory\nDefMemPerNode={MEMORY // 2}\n")
         for node in self.nodes:
             os.makedirs(os.path.join(self.directory, "spool", node))
             lines.append(f"{self.address(node)} {node}")
-            text += f"NodeName={node} NodeAddr={self.address(node)} CPUs=4 RealMemory={MEMORY}\n"
+            text += f"NodeName={node} NodeAddr={self.address(node)} CPUs=4 RealMemory=1000\n"
         self.write("slurm.conf", text)
         self.write("hosts", "\n".join(lines) + "\n")
-        self.write("cgroup.conf", CGROUP_CONF if self.cgroups else "CgroupPlugin=autodetect\n")
+        self.write("cgroup.conf", "CgroupPlugin=autodetect\n")
 
     def up(self):
         self._configure()
@@ -112,25 +87,12 @@ class HostCluster(Cluster):
         return ["nsenter", f"--target={login}", "--net", "--uts", "--mount", "--",
                 "env", "-C", directory, find(program), *arguments]
 
-    def _group(self, node):
-        return f"{os.path.basename(self.directory)}-{node}" if self.cgroups else ""
-
-    def _make_groups(self, node):
-        for name in CONTROLLERS if self.cgroups else ():
-            path = os.path.join(CGROUPS, name, self._group(node))
-            os.makedirs(path, exist_ok=True)
-            for file in ("cpuset.cpus", "cpuset.mems") if name == "cpuset" else ():
-                with open(os.path.join(CGROUPS, name, file)) as whole:
-                    with open(os.path.join(path, file), "w") as part:
-                        part.write(whole.read())
-
     def on(self, node, hosts_file=None):
         """Switches a host on; its /etc/hosts may differ from the others'."""
-        self._make_groups(node)
         self.heal(node)
         self.power[node] = self.spawn(node, *self.network.on_machine(1 + self.nodes.index(node), [
-            *OWN, "bash", "-c", BEGIN, "--", node, hosts_file or self.hosts_file, self._group(node),
-            " ".join(CONTROLLERS), CGROUPS, find("slurmd"), "-D", "-N", node, "-f", self.conf]))
+            *OWN, "bash", "-c", BEGIN, "--", node, hosts_file or self.hosts_file,
+            find("slurmd"), "-D", "-N", node, "-f", self.conf]))
 
     def off(self, node):
         """All at once: its link is dead before its processes are, so no other host hears of it."""
@@ -194,17 +156,4 @@ class HostCluster(Cluster):
             self._kill(unshare)
         self.stop_daemons()
         self.network.close()
-        for name in CONTROLLERS if self.cgroups else ():
-            for node in self.nodes:
-                top = os.path.join(CGROUPS, name, self._group(node))
-                for path, _, _ in os.walk(top, topdown=False):
-                    eventually(lambda: self._remove_group(path), 2)
         shutil.rmtree(self.directory, ignore_errors=True)
-
-    @staticmethod
-    def _remove_group(path):
-        try:
-            os.rmdir(path)
-        except OSError:
-            return not os.path.exists(path)
-        return True

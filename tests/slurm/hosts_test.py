@@ -1,4 +1,4 @@
-"""Hosts of a step that are switched off, cut, short of memory, or misled about addresses.
+"""Hosts of a step that are switched off, cut, or misled about addresses.
 
 Slurm itself notices nothing here, for it takes a silent node for lost only after an hour: each
 run continues by ddprun alone. lost_hosts_test has Slurm's part.
