@@ -309,15 +309,6 @@ sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
                 self.assertEqual(self.mark.living(), [])
                 os.unlink(self.path("said"))
 
-    def test_the_agent_is_killed_and_nothing_is_left(self):
-        self.write("hang.py", SAY + "import signal\nsignal.pause()\n")
-        run = self.start(TWO, "--preload=told", self.path("hang.py"), self.path("said"))
-        self.wait_for(lambda: len(self.said()) == 2, run)
-        self.run_directory_stays = True
-        os.kill(run.agent(), signal.SIGKILL)
-        run.wait()
-        self.assertEqual(self.mark.living(), [])
-
     def run_forked(self, *arguments, **more):
         """On a busy machine a fork may take longer than is waited for: once more."""
         for _ in range(3):

@@ -126,26 +126,6 @@ TEST_F(ProcessRunnerTest, AHelperThatWasStartedMeanwhileIsLeftAlone) {
   EXPECT_EQ(::waitpid(pid, &status, 0), pid);
 }
 
-TEST_F(ProcessRunnerTest, AFullDiskStopsNoWorker) {
-  std::vector<WorkerSpec> specs = Specs(2, {"--lines=50000"});
-  for (std::size_t i = 0; i < specs.size(); ++i) {
-    specs[i].out = {.console = true, .file = Scratch(std::to_string(i))};
-  }
-  constexpr rlim_t kRoom = 100'000;
-  rlimit before{};
-  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
-  const rlimit full{kRoom, before.rlim_max};
-  ::signal(SIGXFSZ, SIG_IGN);
-  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &full), 0);
-  const Result<void> spawned = Spawn(specs);
-  const bool gone = spawned && RunUntilAllGone();
-  ::setrlimit(RLIMIT_FSIZE, &before);
-  ::signal(SIGXFSZ, SIG_DFL);
-  ASSERT_TRUE(gone);
-  EXPECT_EQ(ended_.at(0), ExitStatus(Exited{0}));
-  EXPECT_EQ(std::filesystem::file_size(Scratch("0")), kRoom);
-}
-
 // The agent ignores signals, raises its limit of open files and has descriptors without CLOEXEC:
 // none of that is a worker's.
 TEST_F(ProcessRunnerTest, WorkersInheritNothingOfTheAgents) {
