@@ -133,12 +133,6 @@ class Operators(Asks):
             return len(found) == count and runs[0]
         return self.wait_for(look, what=f"{count} nodes {state}")
 
-    def two_running(self):
-        nodes = [self.start_node()]
-        self.wait_for_text(nodes[0], "serving the rendezvous")
-        nodes.append(self.start_node())
-        return nodes, self.in_state("running", 2)
-
 
 class Status(Operators):
 
@@ -172,20 +166,6 @@ class Status(Operators):
 
 
 class Control(Operators):
-    def test_a_drained_node_leaves_and_the_other_continues(self):
-        nodes, run = self.two_running()
-        leaver = next(n["node"] for n in run["nodes"] if n["node"].endswith("#1"))
-        said = self.ask("drain", leaver).out()
-        self.assertIn(f"node {leaver} leaves the run '{self.run_id}'; the others continue", said)
-        self.assertEqual(nodes[1].wait(), 143, nodes[1].all())
-        self.assertIn("this node left the run on request", nodes[1].err())
-        run = self.wait_for(lambda: (r := self.status()["runs"][0])["generation"] == 2 and r,
-                            nodes[0], limit=90)
-        self.assertEqual(run["restarts_used"], 0)
-        self.ask("stop")
-        self.assertEqual(nodes[0].wait(), 130, nodes[0].all())
-        self.assertIn("the run was stopped on request", nodes[0].err())
-
     def test_with_a_token_given_no_other_user_even_looks(self):
         node = self.start_node(nnodes="2", environment={"DDPRUN_TOKEN": TOKEN})
         self.looker = {"DDPRUN_TOKEN": TOKEN}
