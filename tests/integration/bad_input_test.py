@@ -2,6 +2,7 @@
 
 import http.server
 import os
+import re
 import socket
 import threading
 
@@ -164,6 +165,19 @@ class Network(DdprunTest):
                 self.assertIn("Choose another port in --rdzv-endpoint", run.err())
             run = self.start_node(endpoint, "--node-rank=1")  # It would only join.
             self.ends(run, f"the listener at {endpoint} is not a ddprun rendezvous")
+
+    def test_another_rendezvous_has_the_port_that_is_derived_from_a_job(self):
+        host = self.endpoint.split(":")[0]
+        step = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0", "SLURM_STEP_NUM_NODES": "2", "SLURM_STEP_NUM_TASKS": "2",
+                "SLURM_NODEID": "0", "SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_STEP_NODELIST": f"{host},n1",
+                "SLURM_STEP_TASKS_PER_NODE": "1(x2)", "SLURMD_NODENAME": host}
+        port = re.search(rf"{host}:(\d+)", self.ask("--dry-run", FAKE_WORKER, environment=step).out())[1]
+        other = self.start("rendezvous", f"--listen={host}:{port}")
+        self.wait_for_text(other, "serving at")
+        run = self.start(FAKE_WORKER, environment=step)
+        self.ends(run, rf"port {port} is in use by process \d+ \(ddprun\); another ddprun rendezvous already runs there. The "
+                       "port is derived from the job's id. Set --rdzv-endpoint=HOST:PORT and --nnodes=N")
+        self.terminate(other)
 
     def test_a_port_that_gets_free_in_time_is_taken(self):
         # As when the server of an earlier run ends, or another agent does not listen yet.

@@ -2,13 +2,10 @@
 
 import os
 import signal
-import sys
 
 from slurm_runs import DDPRUN, SlurmTest, port_of, read_text
 
 from ddprun_runs import FAKE_WORKER, HELLO, HOLD_CALLS, children_of, command_of, kill_all, read_bytes
-
-HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class Step(SlurmTest):
@@ -43,33 +40,6 @@ class Step(SlurmTest):
         self.assertNotIn(f"{second} | the job ends", run.err())
         self.terminate(run, 137)  # As srun ends a step.
         self.assert_gone(10)
-
-    # The port of a step is known beforehand, so another process may have it, another job's server
-    # too.
-    def test_a_taken_port_is_named_with_its_owner(self):
-        hold = self.path("hold.py")
-        self.write(hold, "import os, select, socket, sys\n"
-                         "host, port = sys.argv[1].split(':')\n"
-                         "other = os.spawnlp(os.P_NOWAIT, sys.argv[2], sys.argv[2], 'rendezvous', f'--listen={host}:{port}')\n"
-                         "while True:\n"
-                         "    try:\n"
-                         "        socket.create_connection((host, int(port))).close()\n"
-                         "        break\n"
-                         "    except OSError:\n"
-                         "        select.select([], [], [], 0.01)\n"
-                         "code = os.spawnvp(os.P_WAIT, sys.argv[3], sys.argv[3:])\n"
-                         "os.kill(other, 15)\n"
-                         "sys.exit(code)\n")
-        # The batch script's first step is number 0.
-        job, out = self.batch(
-            f"port=$({sys.executable} -c 'import sys; sys.path[:0] = sys.argv[1].split(\":\");"
-            f" import slurm_runs; print(slurm_runs.port_of(sys.argv[2]))'"
-            f" {HERE}:{HERE}/../support $SLURM_JOB_ID.0)\n"
-            f"{sys.executable} {hold} {self.cluster.nodes[0]}:$port {DDPRUN} srun -N2 -n2 --kill-on-bad-exit=1 {DDPRUN} {FAKE_WORKER}\n", "-N2")
-        self.wait_for_state(job, "FAILED", out)
-        self.assertRegex(read_text(out), f"port {port_of(job + '.0')} is in use by process \\d+ \\(ddprun\\); "
-                         "another ddprun rendezvous already runs there. The port is derived from the job's id. "
-                         "Set --rdzv-endpoint=HOST:PORT and --nnodes=N")
 
     def test_one_cpu_for_many_workers_is_said(self):
         run = self.step("-N1", "-n1", DDPRUN, "--nproc-per-node=4", FAKE_WORKER)
