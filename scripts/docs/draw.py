@@ -1,6 +1,6 @@
 """Draws the pictures of the pages, light and dark: scripts/docs/draw.py NAME FILE < INPUT
 
-    recovery      docs/pictures/recovery.svg      INPUT: of tests/bench/recovery_parts.py
+    recovery      docs/pictures/recovery.svg      INPUT: FILE of tests/bench/recovery.py --picture=FILE
     failover      docs/pictures/failover.svg      INPUT: of scripts/demo-takeover.sh
     architecture  docs/pictures/architecture.svg  no INPUT
     slurm         docs/pictures/slurm.svg         no INPUT

@@ -2,7 +2,7 @@
 way takes it; begun from its file or forked from a preload process, on one node and on two.
 
     recovery.py build/bin/ddprun build/bin/ddprun-train [--runs=50] [--python=PYTHON]
-                [--library=build/examples/mlp] [--torchrun=PATH] [--only=WORD,...]
+                [--library=build/examples/mlp] [--torchrun=PATH] [--only=WORD,...] [--picture=FILE]
 
 Two workers in all; all kinds in turn, so that the machine's moods meet all alike. ddprun-train is
 its MLP on MNIST with checkpoints, Python (with a PYTHON that has torch) a DDP program of Gloo that
@@ -10,16 +10,19 @@ knows nothing of ddprun and notes the moment of its first step. The parts are th
 ddprun-train reports its first step to its agent at once, so its whole is their sum: unseen times are
 missing (from the kill to the kernel's word, and the way of the directive). Of Python's, `the rest` is what the program
 does itself: it joins its peers and takes a step. --python measures beside it what
-eight workers and their preload process hold in memory.
+eight workers and their preload process hold in memory. FILE gets the medians of the parts that ddprun and torchrun share,
+for scripts/docs/draw.py.
 """
 
 import argparse
 import json
 import math
 import os
+import platform
 import queue
 import re
 import signal
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -28,12 +31,14 @@ import time
 
 from measuring import LIMIT, Table, clean_environment, stamped
 
-from ddprun_runs import children_of, eventually, free_endpoint, read_bytes, workers_below
+from ddprun_runs import children_of, eventually, free_endpoint, read_bytes, read_text, workers_below
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 SCRIPT = os.path.join(HERE, "recovery_worker.py")
 CHUNK = 5
 PARTS = ("detect", "stop", "form", "start", "state", "first_step")
+SHARED_PARTS = ("stop and start", "import torch", "join the group", "first step")
+IN_PICTURE = {"torchrun, Python": "torchrun", "Python cold": "ddprun --preload=none", "Python --preload": "ddprun"}
 
 
 class Run:
@@ -82,7 +87,8 @@ class Run:
         if not world:
             return None
         self.seen += count
-        return max(ns for _, _, ns in world)
+        self.newest = max(world, key=lambda note: note[-1])
+        return self.newest[-1]
 
     def runs(self, ddprun):
         asked = subprocess.run([ddprun, "status", "-o", "json"], env=self.environment,
@@ -131,6 +137,7 @@ class Kind:
         self.launcher, self.program, self.nodes = launcher, program, nodes
         self.python, self.torchrun = python, "torchrun" in launcher[0]
         self.values = {}
+        self.taken = []  # The shared parts of each recovery.
         self.gave_up = 0
 
     def environment(self):
@@ -163,6 +170,9 @@ class Kind:
             if when is None:
                 self.gave_up += 1
                 break  # The next run begins anew.
+            if self.python:
+                moments = [begin, *run.newest[2:]]
+                self.taken.append([(after - before) / 1e6 for before, after in zip(moments, moments[1:])])
             self.note(run, i + 2, (when - begin) / 1e6)
         run.end()
 
@@ -210,7 +220,7 @@ def kinds_of(asked):
     restarts = f"--max-restarts={CHUNK}"
     own = [asked.ddprun, "--crash-loop-limit=0", restarts]
     train = [asked.trainer, "--epochs=100000", "--progress-every=0.001"]
-    script = [SCRIPT, "STAMPS"]
+    script = [SCRIPT, "STAMPS", "parts"]
     kinds = {}
     for nodes in (1, 2):
         at = f"{nodes} node{'s' if nodes > 1 else ''}"
@@ -230,6 +240,19 @@ def kinds_of(asked):
     return {name: kind for name, kind in kinds.items() if any(word in name for word in words)}
 
 
+def write_picture(path, kinds):
+    model = re.search(r"^model name\s*: (.*)$", read_text("/proc/cpuinfo"), re.M)
+    rows = []
+    for at, where in (("1 node", "one node"), ("2 nodes", "two nodes")):
+        for what, name in IN_PICTURE.items():
+            taken = kinds[f"{at}: {what}"].taken
+            rows.append({"name": f"{name}, {where}", "runs": len(taken), "whole": statistics.median(map(sum, taken)),
+                         "parts": {part: statistics.median(values) for part, values in zip(SHARED_PARTS, zip(*taken))}})
+    with open(path, "w", encoding="utf-8") as file:
+        json.dump({"machine": f"{os.cpu_count()} CPUs ({model[1] if model else platform.machine()}), Linux {platform.release()}",
+                   "date": time.strftime("%Y-%m-%d"), "rows": rows}, file, indent=1)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("ddprun", type=os.path.abspath)
@@ -239,6 +262,7 @@ def main():
     parser.add_argument("--library", type=os.path.abspath, help="a program on the trainer's library")
     parser.add_argument("--torchrun", type=os.path.abspath)
     parser.add_argument("--only", default="", help="kinds with one of these words in their name")
+    parser.add_argument("--picture", help="a file for scripts/docs/draw.py; with --python and --torchrun")
     asked = parser.parse_args()
     kinds = kinds_of(asked)
     for _ in range(math.ceil(asked.runs / CHUNK)):
@@ -251,6 +275,8 @@ def main():
             table.row(f"  {part}", values)
         if kind.gave_up:
             print(f"  did not come back within {LIMIT} s: {kind.gave_up} times")
+    if asked.picture:
+        write_picture(asked.picture, kinds)
     if asked.python and not asked.only:
         print_preload(table, asked.ddprun, asked.python, max(1, asked.runs // (2 * CHUNK)))
 
