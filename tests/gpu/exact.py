@@ -39,7 +39,7 @@ def deterministic(kit):
             train("first", "--epochs=1")
             train("second", "--epochs=2", "--resume=must", "--cuda-graph", checkpoints="first").expect("resumed at step")
             same["resumed graph"] = same_bytes(f"{folder}/whole", f"{folder}/second")
-            train("nccl", "--epochs=2", "--backend=nccl")
+            train("nccl", "--epochs=2", "--backend=nccl").expect("through NCCL")
             train("nccl-graph", "--epochs=2", "--backend=nccl", "--cuda-graph").expect("replayed from a CUDA graph")
             same["nccl graph"] = same_bytes(f"{folder}/nccl", f"{folder}/nccl-graph")
             same["nccl"] = model == "mlp" or same_bytes(f"{folder}/whole", f"{folder}/nccl")

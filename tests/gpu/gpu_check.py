@@ -28,7 +28,7 @@ import training
 from kit import CHECKS, Failed, Kit, Skipped
 
 ORDER = [machine.facts, machine.ddprun_looks, training.first_training_under_ddprun, training.rates_mlp, exact.deterministic, exact.checkpoint_moves,
-         groups.nccl_one_rank, groups.gloo_two_ranks_one_gpu, groups.nccl_two_ranks, groups.nccl_every_gpu,
+         groups.gloo_two_ranks_one_gpu, groups.nccl_two_ranks, groups.nccl_every_gpu,
          recovery.recovery_trainer, recovery.recovery_python_preload, recovery.recovery_python_no_flag,
          training.rates_vgg11, training.rates_transformer, recovery.recovery_nccl_two_ranks, groups.nccl_every_collective,
          training.compile_ahead, hangs.hang_evidence, hangs.nccl_timeout,

@@ -1,7 +1,6 @@
-"""Several ranks: NCCL with one rank, with two ranks that share a GPU, with all GPUs, and Gloo on one GPU."""
+"""Several ranks: NCCL with two ranks that share a GPU, with all GPUs, and Gloo on one GPU."""
 
 import os
-import re
 
 from kit import Failed, Skipped, check, free_port
 
@@ -37,13 +36,6 @@ def two_hosts(kit, *flags):
 
 def start_pair(kit, agents, command, folder):
     return [kit.start([*agent, *command], folder, environment, f"node{n}") for n, (agent, environment) in enumerate(agents)]
-
-
-@check(8)
-def nccl_one_rank(kit):
-    ended = kit.train("--backend=nccl", "--epochs=1").expect("through NCCL", "test accuracy")
-    graph = kit.train("--backend=nccl", "--epochs=1", "--cuda-graph").expect("replayed from a CUDA graph")
-    return {"seconds": ended.seconds, "graph_seconds": graph.seconds, "note": re.findall(r"gradients travel.*", ended.err)[:1]}
 
 
 @check(8, gpu=False)

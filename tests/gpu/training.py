@@ -31,16 +31,23 @@ def first_training_under_ddprun(kit):
 @check(20)
 def every_model(kit):
     """Each model for an epoch, eager and replayed from a CUDA graph."""
+    return an_epoch_each(kit, {f"{model} {name}": [f"--model={model}", *SMALL.get(model, []), *flags]
+                               for model in MODELS for name, flags in {"eager": [], "graph": GRAPH}.items()})
+
+
+def an_epoch_each(kit, trainings):
+    """Trains an epoch with the flags of each name."""
     told, failures, left_out = {}, [], []
-    for model in MODELS:
-        for name, flags in {"eager": [], "graph": GRAPH}.items():
-            if kit.left() < 12:
-                left_out.append(f"{model} {name}")
-                continue
-            ended = kit.train(f"--model={model}", "--epochs=1", *SMALL.get(model, []), *flags, limit=40)
-            told[f"{model} {name}"] = [ended.code, round(ended.seconds, 2), ended.out.strip().splitlines()[-1:]]
-            if ended.code != 0 or "on GPU 0" not in ended.err or flags and "replayed from a CUDA graph" not in ended.err:
-                failures.append(f"{model} {name}: {ended.tail()}")
+    for name, flags in trainings.items():
+        if kit.left() < 12:
+            left_out.append(name)
+            continue
+        ended = kit.train("--epochs=1", *flags, limit=40)
+        told[name] = [ended.code, round(ended.seconds, 2), ended.out.strip().splitlines()[-1:]]
+        wanted = ["replayed from a CUDA graph"] if "--cuda-graph" in flags else []
+        wanted += ["on GPU 0"] if not any(flag.startswith("--split-devices") for flag in flags) else []
+        if ended.code != 0 or not all(text in ended.err for text in wanted):
+            failures.append(f"{name}: {ended.tail()}")
     return judged(told, failures, left_out)
 
 
@@ -193,20 +200,14 @@ def rates_compiled(kit):
 
 @check(10)
 def precisions_and_options(kit):
-    told, failures = {}, []
-    for name, flags in {
+    return an_epoch_each(kit, {
         "fp16": ["--model=vgg11", "--limit-train=5000", "--autocast=fp16"],
         "fp16 graph": ["--model=vgg11", "--limit-train=5000", "--autocast=fp16", *GRAPH],
         "bf16 graph": ["--model=vgg11", "--limit-train=5000", "--autocast=bf16", *GRAPH],
         "graph while saving": [*GRAPH, "--limit-train=20000", "--checkpoint-every=1"],
         "clip over cuda and cpu": ["--model=toy", "--split-devices=cuda:0,cpu", "--clip-norm=0.1"],
         "clip and norm from a graph": [*GRAPH, "--clip-norm=0.1", "--grad-norm"],
-    }.items():
-        ended = kit.train("--epochs=1", *flags, limit=40)
-        told[name] = [ended.code, round(ended.seconds, 2), ended.out.strip().splitlines()[-1:]]
-        if ended.code != 0 or "--cuda-graph" in flags and "replayed from a CUDA graph" not in ended.err:
-            failures.append(f"{name}: {ended.tail()}")
-    return judged(told, failures)
+    })
 
 
 @check(10)
