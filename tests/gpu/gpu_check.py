@@ -10,7 +10,6 @@ themselves. Exit codes: 0 no check failed, 1 one failed, 2 the command line is w
 
 import argparse
 import concurrent.futures
-import contextlib
 import glob
 import importlib.util
 import os
@@ -27,13 +26,14 @@ import recovery
 import training
 from kit import CHECKS, Failed, Kit, Skipped
 
-ORDER = [machine.facts, machine.ddprun_looks, training.first_training_under_ddprun, training.rates_mlp, exact.deterministic, exact.checkpoint_moves,
-         groups.gloo_two_ranks_one_gpu, groups.nccl_two_ranks, groups.nccl_every_gpu,
+ORDER = [machine.facts, machine.ddprun_looks, training.first_training_under_ddprun, training.rates_mlp, exact.deterministic,
+         exact.checkpoint_moves, groups.gloo_two_ranks_one_gpu, groups.nccl_two_ranks, groups.nccl_every_gpu,
          recovery.recovery_trainer, recovery.recovery_python_preload, recovery.recovery_python_no_flag,
          training.rates_vgg11, training.rates_transformer, recovery.recovery_nccl_two_ranks, groups.nccl_every_collective,
-         training.compile_ahead, hangs.hang_evidence, hangs.nccl_timeout,
-         training.every_model, training.precisions_and_options, training.devices_and_launchers, recovery.recovery_torchrun,
-         recovery.recovery_python_cold, recovery.recovery_trainer_cold, training.rates_compiled, training.sanitizer]
+         hangs.hang_evidence, hangs.nccl_timeout, training.every_model, training.precisions_and_options,
+         training.devices_and_launchers, recovery.recovery_torchrun, recovery.recovery_python_cold,
+         recovery.recovery_trainer_cold, training.rates_mlp_compiled, training.rates_vgg11_compiled,
+         training.rates_transformer_compiled, training.sanitizer]
 
 
 def read_libraries_ahead(kit):
@@ -59,7 +59,7 @@ def read_libraries_ahead(kit):
     threading.Thread(target=read_all, daemon=True).start()
 
 
-def run_check(kit, seconds, gpu, timed, function):
+def run_check(kit, seconds, gpu, function):
     """One check: its status, what it measured, and why it failed."""
     began = time.monotonic()
     if gpu and kit.pretend:
@@ -69,8 +69,7 @@ def run_check(kit, seconds, gpu, timed, function):
     kit.say(function.__name__)
     result = {"status": "ok"}
     try:
-        with kit.quiet() if timed else contextlib.nullcontext():
-            result["told"] = function(kit)
+        result["told"] = function(kit)
     except Failed as failure:
         result = {"status": "skipped" if kit.cut_off else "failed", "why": str(failure), "told": failure.told}
     except Skipped as reason:
@@ -95,8 +94,8 @@ def main():
     asked = parser.parse_args()
     if not os.access(os.path.join(asked.bin, "ddprun-train"), os.X_OK):
         parser.error(f"there is no ddprun-train in {asked.bin}")
-    checks = {name: (seconds, gpu, timed, function) for name, seconds, gpu, timed, _, function in CHECKS}
-    builds_on = {name: after for name, _, _, _, after, _ in CHECKS if after}
+    checks = {name: (seconds, gpu, function) for name, seconds, gpu, _, function in CHECKS}
+    builds_on = {name: after for name, _, _, after, _ in CHECKS if after}
     chosen = [function.__name__ for function in ORDER]
     assert set(chosen) == set(checks), "a check has no place in ORDER"
     only, skip = ([word for word in words.split(",") if word] for words in (asked.only, asked.skip))

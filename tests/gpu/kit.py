@@ -39,11 +39,11 @@ class Skipped(Exception):
         self.told = told
 
 
-def check(seconds, gpu=True, timed=False, after=None):
-    """Registers a check: begun only with `seconds` left; `gpu`: meaningless on a CPU; `timed`: nothing runs beside it; `after`: the
-    check that it builds on, which is done too where this one is chosen."""
+def check(seconds, gpu=True, after=None):
+    """Registers a check: begun only with `seconds` left; `gpu`: meaningless on a CPU; `after`: the check that it builds on, which
+    is done too where this one is chosen."""
     def register(function):
-        CHECKS.append((function.__name__, seconds, gpu, timed, after, function))
+        CHECKS.append((function.__name__, seconds, gpu, after, function))
         return function
     return register
 
@@ -94,7 +94,6 @@ class Kit:
                             "TORCHINDUCTOR_CACHE_DIR": f"{self.scratch}/inductor", "TRITON_CACHE_DIR": f"{self.scratch}/triton"}
         # Else every start of Python would compile torch's modules again, which takes up to 20 s.
         self.environment.pop("PYTHONDONTWRITEBYTECODE", None)
-        self.background = []
         self.two_nccl_ranks = False
         self.cut_off = False  # A program was ended because no time was left for the whole.
         self.count = 0
@@ -181,24 +180,7 @@ class Kit:
     def ddprun(self, *flags):
         return [self.ddprun_path, *flags]
 
-    @contextlib.contextmanager
-    def quiet(self):
-        """Background work of the kit stands still meanwhile."""
-        def signal_all(number):
-            for process in self.background:
-                with contextlib.suppress(ProcessLookupError):
-                    os.killpg(process.pid, number)
-        signal_all(signal.SIGSTOP)
-        try:
-            yield
-        finally:
-            signal_all(signal.SIGCONT)
-
     def close(self):
-        for process in self.background:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
         shutil.rmtree(self.scratch, ignore_errors=True)
 
 

@@ -115,45 +115,45 @@ def python_only(kit):
         raise Skipped(f"{sys.executable} has no torch")
 
 
-@check(25, gpu=False, timed=True)
+@check(25, gpu=False)
 def recovery_trainer(kit):
     agent = (kit.ddprun("--nproc-per-node=1", *RESTARTS), None)
     return recover_trainer(kit, [agent], f"--device={kit.device}", kills=2 if kit.pretend else 5)
 
 
-@check(20, timed=True)
+@check(20)
 def recovery_trainer_cold(kit):
     agent = (kit.ddprun("--preload=none", "--nproc-per-node=1", *RESTARTS), None)
     return recover_trainer(kit, [agent], f"--device={kit.device}", kills=2)
 
 
-@check(25, gpu=False, timed=True)
+@check(25, gpu=False)
 def recovery_python_preload(kit):
     python_only(kit)
     return recover_python(kit, kit.ddprun("--preload=torch,torch._dynamo", "--nproc-per-node=1", *RESTARTS), 1 if kit.pretend else 3)
 
 
-@check(30, timed=True)
+@check(30)
 def recovery_python_no_flag(kit):
     """Where the CPUs have nothing else to do: loading gives way to them (preload_auto_test.py sees to the rest)."""
     python_only(kit)
     return recover_python(kit, kit.ddprun("--nproc-per-node=1", *RESTARTS), 3, automatic=True)
 
 
-@check(25, timed=True)
+@check(25)
 def recovery_python_cold(kit):
     python_only(kit)
     return recover_python(kit, kit.ddprun("--preload=none", "--nproc-per-node=1", *RESTARTS), 2)
 
 
-@check(30, timed=True)
+@check(30)
 def recovery_torchrun(kit):
     python_only(kit)
     return recover_python(kit, [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=1", "--max-restarts=9",
                                 "--monitor-interval=0.1"], 2, environment={"TORCH_DISABLE_SHARE_RDZV_TCP_STORE": "1"})
 
 
-@check(20, gpu=False, timed=True, after="nccl_two_ranks")
+@check(20, gpu=False, after="nccl_two_ranks")
 def recovery_nccl_two_ranks(kit):
     """A kill under NCCL, with a peer that the kill does not touch."""
     if not kit.two_nccl_ranks:

@@ -15,12 +15,13 @@ SMALL = {"toy": ["--data-arg=train=4000,test=40"], "vgg11": ["--limit-train=5000
          "transformer": ["--data-arg=train=640,test=32"]}
 LARGE = {"toy": ["--data-arg=train=1048576,test=40"], "transformer": ["--data-arg=train=262144,test=32"]}
 GRAPH = ["--cuda-graph"]
+COMPILED = ["compile:host", "overhead:host"]
 
 
 @check(15, gpu=False)
 def first_training_under_ddprun(kit):
     """Forked from the preload process, which ddprun-train is by default, and started from its file."""
-    forked = kit.train("--epochs=1", "--limit-train=6400", under=kit.ddprun("--nproc-per-node=1"), limit=30)
+    forked = kit.train("--epochs=1", "--limit-train=6400", under=kit.ddprun("--nproc-per-node=1"), limit=100)
     cold = kit.train("--epochs=1", "--limit-train=6400", under=kit.ddprun("--preload=none", "--nproc-per-node=1"), limit=30)
     told = {"forked": [forked.code, round(forked.seconds, 2)], "from its file": [cold.code, round(cold.seconds, 2)]}
     if forked.code != 0 or cold.code != 0:
@@ -93,7 +94,7 @@ class Peer:
                                   f"--seconds={kit.seconds}"], self.folder, stdin=subprocess.PIPE)
         self.asked = 0
 
-    def measure(self, way, limit=60):
+    def measure(self, way, limit=120):  # The first time torch.compile has its work.
         self.asked += 1
         try:
             self.process.stdin.write(f"{way}\n".encode())
@@ -148,54 +149,35 @@ def both(kit):
     return {"eager": []} if kit.pretend else {"eager": [], "graph": GRAPH}
 
 
-@check(20, gpu=False, timed=True)
+@check(20, gpu=False)
 def rates_mlp(kit):
     return in_rounds(kit, "mlp", 1 if kit.pretend else 5, both(kit),
                    ["eager:host"] if kit.pretend else ["eager:host", "eager:gpu", "graph:host", "graph:gpu"])
 
 
-@check(20, timed=True)
+@check(20)
 def rates_vgg11(kit):
     return in_rounds(kit, "vgg11", 3, both(kit), ["eager:host", "graph:host"])
 
 
-@check(20, timed=True)
+@check(20)
 def rates_transformer(kit):
     return in_rounds(kit, "transformer", 3, both(kit), ["eager:host", "graph:host"])
 
 
-@check(0)
-def compile_ahead(kit):
-    """torch.compile works beside the checks that time nothing; the next check measures what it left in its cache."""
-    if not kit.has_torch:
-        raise Skipped("there is no torch")
-    script = 'for model in mlp transformer vgg11; do printf "compile:host\\noverhead:host\\n" | "$1" "$2" $model --seconds=0.1 --mnist="$3"; done'
-    kit.background.append(kit.start(["nice", "-n", "10", "bash", "-c", script, "sh", sys.executable, os.path.join(HERE, "peer.py"), kit.mnist],
-                                    kit.folder(), name="ahead"))
-    return {}
+@check(25)
+def rates_mlp_compiled(kit):
+    return in_rounds(kit, "mlp", 2, {"graph": GRAPH}, COMPILED)
 
 
-@check(25, timed=True)
-def rates_compiled(kit):
-    if not kit.has_torch:
-        raise Skipped("there is no torch")
-    for process in kit.background:
-        kit.stop(process, 1)
-    kit.background.clear()
-    told, failures, left_out = {}, [], []
-    for model in ("mlp", "vgg11", "transformer"):
-        if kit.left() < 25:
-            left_out.append(model)
-            continue
-        try:
-            told[model] = in_rounds(kit, model, 1 if model != "mlp" else 2, {"graph": GRAPH}, ["compile:host", "overhead:host"])
-        except Failed as failure:
-            failures.append(str(failure))
-            told[model] = failure.told
-        except Skipped as reason:
-            left_out.append(model)
-            told[model] = reason.told
-    return judged(told, failures, left_out)
+@check(25)
+def rates_vgg11_compiled(kit):
+    return in_rounds(kit, "vgg11", 1, {"graph": GRAPH}, COMPILED)
+
+
+@check(25)
+def rates_transformer_compiled(kit):
+    return in_rounds(kit, "transformer", 1, {"graph": GRAPH}, COMPILED)
 
 
 @check(10)
