@@ -11,7 +11,6 @@
 #include <utility>
 
 #include "agent/core/node_agent.h"
-#include "common/check.h"
 #include "common/overload.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/describe_directive.h"

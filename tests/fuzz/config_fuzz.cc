@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <map>
 
-#include "common/check.h"
 #include "launcher/cli.h"
 #include "launcher/command_line/config_file.h"
 #include "launcher/command_line/raw_flags.h"
@@ -76,8 +75,7 @@ void ReadFile(const std::string& text) {
     AddFlags(*made, raw);
     return made;
   }();
-  const Result<std::vector<Setting>> settings = ParseConfigFile(*app, "ddprun.toml", text);
-  CHECK(settings || !settings.error().message.empty());
+  Taken(ParseConfigFile(*app, "ddprun.toml", text));
 }
 
 // One argument a line; "NAME=value" lines before a line "--" are the environment.
@@ -97,8 +95,7 @@ void ReadCommandLine(std::vector<std::string> lines, const std::string& name) {
     return found == environment.end() ? std::nullopt : std::optional(found->second);
   };
   const Result<CommandLine> parsed = ParseCommandLine(lines, get, name);
-  if (!parsed) {
-    CHECK(!parsed.error().message.empty());
+  if (!Taken(parsed)) {
     return;
   }
   if (const auto* const config = std::get_if<LaunchConfig>(&*parsed)) {

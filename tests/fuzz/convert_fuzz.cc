@@ -16,8 +16,7 @@ void Converse(const std::string& bytes, const Read& read) {
     return;
   }
   const auto value = read(came);
-  if (!value) {
-    CHECK(!value.error().message.empty());
+  if (!Taken(value)) {
     return;
   }
   Wire written;

@@ -9,7 +9,6 @@
 #include <cstdio>
 #include <optional>
 
-#include "common/check.h"
 #include "rendezvous/core/coordinator.h"
 #include "rendezvous/core/status.h"
 #include "rendezvous/core/testing/invariants.h"

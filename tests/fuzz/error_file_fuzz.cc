@@ -1,7 +1,6 @@
 // The error file of a dying worker, and any bytes in the watchdog's pipe.
 #include "agent/watch/error_file.h"
 #include "agent/watch/timer_request.h"
-#include "common/check.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

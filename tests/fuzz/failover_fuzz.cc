@@ -9,7 +9,6 @@
 #include <optional>
 #include <vector>
 
-#include "common/check.h"
 #include "common/overload.h"
 #include "rendezvous/core/failover/failover.h"
 #include "rendezvous/core/failover/serving.h"

@@ -2,7 +2,6 @@
 // port answers.
 #include <algorithm>
 
-#include "common/check.h"
 #include "rendezvous/listener/first_bytes.h"
 #include "rendezvous/listener/http.h"
 #include "rendezvous/listener/http2_refusal.h"

@@ -14,6 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "common/check.h"
+#include "common/result.h"
+
 // Of the sanitizers, where they are linked.
 extern "C" __attribute__((weak)) std::size_t __sanitizer_get_current_allocated_bytes();
 
@@ -78,6 +81,13 @@ class FuzzInput {
 
   std::string_view rest_;
 };
+
+// A reader takes its input, or says what is wrong with it.
+template <class Value>
+bool Taken(const Result<Value>& read) {
+  CHECK(read || !read.error().message.empty());
+  return read.has_value();
+}
 
 template <class Value, std::size_t kSize>
 Value OneOf(FuzzInput& input, const std::array<Value, kSize>& values) {

@@ -9,7 +9,6 @@
 #include <string>
 #include <variant>
 
-#include "common/check.h"
 #include "rendezvous/core/coordinator.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/describe_directive.h"

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "common/check.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

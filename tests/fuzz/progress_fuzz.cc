@@ -2,7 +2,6 @@
 #include <algorithm>
 
 #include "agent/workers/progress_lines.h"
-#include "common/check.h"
 #include "tests/fuzz/fuzz_input.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

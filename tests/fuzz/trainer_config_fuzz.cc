@@ -2,7 +2,6 @@
 // bring libtorch.
 #include <array>
 
-#include "common/check.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "trainer/models/entries.h"
 #include "trainer/options/config.h"
