@@ -48,7 +48,6 @@ class HeadLog {
                     FrontOf(record), "', which does not descend from it");
       head_ = FrontOf(record);
       parents_[head_] = parent;
-      ++commits_;
     } else if (FrontOf(record) != head_) {
       laws_.Break("a claim or close of ", Name(world), " moves the head from '", head_, "' to '",
                   FrontOf(record), "'");
@@ -85,7 +84,6 @@ class HeadLog {
   }
 
   bool Holds(WorldId world) const { return newest_ && newest_->writer.world_id == world; }
-  std::uint64_t commits() const { return commits_; }
 
  private:
   bool InLineage(const std::string& directory) const {
@@ -115,7 +113,6 @@ class HeadLog {
   std::map<std::string, std::string> parents_;  // Of every checkpoint that was ever a head.
   std::map<WorldId, std::string> fell_back_;    // To what, by a world whose disk failed.
   std::string acknowledged_;                    // The last one.
-  std::uint64_t commits_ = 0;
 };
 
 }  // namespace ddprun::sim

@@ -79,12 +79,10 @@ class Laws {
     BreakIf(rate.count > limit, who, " spins: woken more than ", limit, " times in one second");
   }
   // In calm weather no live node is taken for lost, and no world for hung in which no rank hangs.
-  // Where messages are delayed for longer than any timeout it may happen, and is counted.
+  // Where messages are delayed for longer than any timeout it may happen.
   bool losses_forbidden = false;
   std::uint64_t lost = 0;  // Those that had not acknowledged the end.
-  std::uint64_t false_hangs = 0;
   void OnFalseHang() {
-    ++false_hangs;
     BreakIf(losses_forbidden, "a world was stopped as hung in which no worker hangs");
   }
 

@@ -55,25 +55,8 @@ class Plan {
     } else {
       PlayFailover();
     }
-    History history{laws_.broken(),
-                    simulation_.transcript.hash(),
-                    simulation_.transcript.lines(),
-                    {{"memberships lost", laws_.lost},
-                     {"false hangs", laws_.false_hangs},
-                     {"terms", laws_.terms()}}};
-    bool succeeded = false;
-    for (const auto& machine : machines_) {
-      history.reached["worlds formed"] += machine->server().worlds();
-      history.reached["restarts charged"] += machine->server().restarts();
-      history.reached["nodes refused by their checks"] += machine->checks().refusals();
-      succeeded |= machine->exit() && machine->exit()->code == 0;
-    }
-    history.reached["runs succeeded"] = succeeded ? 1 : 0;
-    if (simulation_.training) {
-      history.reached["checkpoints"] = simulation_.training->commits();
-      history.reached["worlds kept out of them"] = simulation_.training->refused();
-    }
-    return history;
+    return {laws_.broken(), simulation_.transcript.hash(), simulation_.transcript.lines(),
+            laws_.lost};
   }
 
  private:

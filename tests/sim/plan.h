@@ -6,7 +6,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -18,8 +17,8 @@ enum class Mode { kStanding, kFull, kFailover, kSlow };
 struct History {
   std::optional<std::string> broken;  // In words; nullopt: every law held.
   std::uint64_t hash = 0;
-  std::vector<std::string> lines;                // Where words were asked for.
-  std::map<std::string, std::uint64_t> reached;  // How many of what, for statistics.
+  std::vector<std::string> lines;  // Where words were asked for.
+  std::uint64_t lost = 0;          // Memberships.
 };
 
 // A history from this seed on is that of so many less, with more that goes wrong (faults.h): so

@@ -306,8 +306,6 @@ void Server::AfterStep(const CoordinatorState& state, const CoordinatorEvent& ev
       Tell("forgets this membership of node " + key.node);
     }
   }
-  worlds_ += state.worlds_formed - worlds_before_;
-  restarts_ = state.budget.used;
   if (!IsOver(state)) {
     over_since_.reset();
   } else if (!over_since_) {

@@ -89,9 +89,6 @@ class Server {
   void CheckOpenCalls();
   // Which runs have ended, as the claim says with which it serves.
   void NoteClaim(const TakeClaim& take) { knew_run_ = !take.ended.empty(); }
-  // Of all lives together.
-  std::uint64_t worlds() const { return worlds_; }
-  std::uint32_t restarts() const { return restarts_; }
 
  private:
   class Driver;
@@ -155,8 +152,6 @@ class Server {
   Phase phase_before_ = Phase::kGathering;
   std::uint64_t worlds_before_ = 0;
   std::vector<NodeKey> nodes_before_;  // Where a trace is written: to see which are forgotten.
-  std::uint64_t worlds_ = 0;
-  std::uint32_t restarts_ = 0;
   std::optional<Time> over_since_;
 };
 

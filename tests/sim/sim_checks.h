@@ -21,7 +21,6 @@ class SimChecks {
   bool any() const { return simulation_.setup.checks.has_value(); }
   // As the newest check of this process said; false before that.
   bool fit() const { return fit_ || !any(); }
-  std::uint64_t refusals() const { return refusals_; }
 
   void NewProcess() { fit_ = false; }
   // No check passes any more.
@@ -41,7 +40,6 @@ class SimChecks {
     const bool fit = !chance_.Chance(simulation_.setup.conduct.unfit) && !spoilt_;
     later(chance_.Between(0ms, longest), [this, fit, verdict = std::move(verdict)] {
       fit_ = fit;
-      refusals_ += fit ? 0 : 1;
       verdict(fit ? "" : "a device is gone");
     });
   }
@@ -52,7 +50,6 @@ class SimChecks {
   Random facts_;
   bool fit_ = false;
   bool spoilt_ = false;
-  std::uint64_t refusals_ = 0;
 };
 
 }  // namespace ddprun::sim

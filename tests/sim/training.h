@@ -70,14 +70,6 @@ class Training {
     const auto newest = fence.Newest(warnings);
     disk.log.OnPowerCut(newest ? *newest : std::nullopt);
   }
-  std::uint64_t commits() const {
-    std::uint64_t commits = 0;
-    for (const auto& [machine, disk] : disks_) {
-      commits += disk->log.commits();
-    }
-    return commits;
-  }
-  std::uint64_t refused() const { return refused_; }
 
  private:
   static constexpr int kBroken = 1;
@@ -276,7 +268,6 @@ class Training {
   // Refused, or broken in another way.
   [[noreturn]] void End(Process& process, const Error& error) {
     const bool refused = error.kind == ErrorKind::kRefused;
-    refused_ += refused ? 1 : 0;
     process.machine.Tell("(rank ", process.rank, " ends: ", error.message, ")");
     process.ended = true;
     process.machine.workers().EndRank(process.placement.world_id, process.rank,
@@ -287,8 +278,7 @@ class Training {
   Simulation& simulation_;
   std::map<std::uint32_t, std::unique_ptr<Disk>> disks_;  // By machine; of a shared one only 0.
   std::map<WorldId, int> loading_;                        // Processes that have not loaded yet.
-  std::uint64_t refused_ = 0;
-  std::vector<std::unique_ptr<Process>> processes_;  // Last: they end before what they use.
+  std::vector<std::unique_ptr<Process>> processes_;       // Last: they end before what they use.
 };
 
 }  // namespace ddprun::sim
