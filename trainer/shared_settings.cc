@@ -3,6 +3,7 @@
 #include <array>
 #include <charconv>
 #include <nlohmann/json.hpp>
+#include <vector>
 
 #include "common/json.h"
 #include "common/text.h"
@@ -10,7 +11,6 @@
 namespace ddprun {
 namespace {
 
-constexpr const char* kFirst = "settings";
 constexpr const char* kVerdict = "settings/verdict";
 constexpr const char* kEqual = "equal";  // Stores may refuse an empty text.
 constexpr std::size_t kNamed = 3;        // Ranks; the others are counted.
@@ -134,24 +134,20 @@ SharedSettings FromText(const std::string& text) {
   return settings;
 }
 
-class Verdict {
- public:
-  void Add(const std::string& difference) {
-    if (!difference.empty() && ++others_ <= kNamed) {
-      text_ += (text_.empty() ? "" : "; ") + difference;
+// How the ranks differ from rank 0. Empty: they do not.
+std::string Differences(const std::vector<SharedSettings>& ranks) {
+  std::string text;
+  std::size_t others = 0;
+  for (std::size_t rank = 1; rank < ranks.size(); ++rank) {
+    const std::string difference = Difference(ranks[0], ranks[rank], rank);
+    if (!difference.empty() && ++others <= kNamed) {
+      text += (text.empty() ? "" : "; ") + difference;
     }
   }
-  // Empty: all are equal.
-  std::string Text() const {
-    return others_ <= kNamed
-               ? text_
-               : text_ + "; and " + std::to_string(others_ - kNamed) + " more ranks differ";
-  }
-
- private:
-  std::string text_;
-  std::size_t others_ = 0;
-};
+  return others <= kNamed
+             ? text
+             : text + "; and " + std::to_string(others - kNamed) + " more ranks differ";
+}
 
 Error NotAlike(const std::string& verdict) {
   return {ErrorKind::kRefused, "the ranks were started with different settings: " + verdict +
@@ -161,13 +157,14 @@ Error NotAlike(const std::string& verdict) {
 
 // Rank 0 hears all ranks, so that all know of one.
 Result<std::string> Judge(Board& board, const SharedSettings& settings, std::size_t size) {
-  RETURN_IF_ERROR(board.Set(kFirst, ToText(settings)));
-  Verdict all;
+  // Text that is not UTF-8 is replaced, as in the others'.
+  std::vector<SharedSettings> all = {FromText(ToText(settings))};
   for (std::size_t rank = 1; rank < size; ++rank) {
-    ASSIGN_OR_RETURN(const std::string difference, board.Get(BoardKey("difference", rank)));
-    all.Add(difference == kEqual ? "" : difference);
+    ASSIGN_OR_RETURN(const std::string text, board.Get(BoardKey("of", rank)));
+    all.push_back(FromText(text));
   }
-  const std::string verdict = all.Text().empty() ? kEqual : all.Text();
+  const std::string differences = Differences(all);
+  const std::string verdict = differences.empty() ? kEqual : differences;
   RETURN_IF_ERROR(board.Set(kVerdict, verdict));
   for (std::size_t rank = 1; verdict != kEqual && rank < size; ++rank) {
     RETURN_IF_ERROR(board.Get(BoardKey("heard", rank)));  // The board may be mine, and end with me.
@@ -175,12 +172,8 @@ Result<std::string> Judge(Board& board, const SharedSettings& settings, std::siz
   return verdict;
 }
 
-Result<std::string> Compare(Board& board, const SharedSettings& settings, std::size_t rank) {
-  ASSIGN_OR_RETURN(const std::string first, board.Get(kFirst));
-  // Text that is not UTF-8 is replaced on both sides.
-  const std::string difference = Difference(FromText(first), FromText(ToText(settings)), rank);
-  RETURN_IF_ERROR(
-      board.Set(BoardKey("difference", rank), difference.empty() ? kEqual : difference));
+Result<std::string> Submit(Board& board, const SharedSettings& settings, std::size_t rank) {
+  RETURN_IF_ERROR(board.Set(BoardKey("of", rank), ToText(settings)));
   ASSIGN_OR_RETURN(std::string verdict, board.Get(kVerdict));
   RETURN_IF_ERROR(board.Set(BoardKey("heard", rank), "yes"));
   return verdict;
@@ -194,20 +187,18 @@ Result<void> AgreeOnSettings(Board& board, const SharedSettings& settings, std::
     return {};
   }
   ASSIGN_OR_RETURN(const std::string verdict,
-                   rank == 0 ? Judge(board, settings, size) : Compare(board, settings, rank));
+                   rank == 0 ? Judge(board, settings, size) : Submit(board, settings, rank));
   return verdict == kEqual ? Result<void>() : NotAlike(verdict);
 }
 
 Result<void> AgreeOnSamples(std::span<const double> counts) {
-  const auto of = [&](std::size_t rank) {
-    return SharedSettings{{"the number of training samples", NumberText(counts[2 * rank])},
-                          {"the number of test samples", NumberText(counts[2 * rank + 1])}};
-  };
-  Verdict all;
-  for (std::size_t rank = 1; 2 * rank < counts.size(); ++rank) {
-    all.Add(Difference(of(0), of(rank), rank));
+  std::vector<SharedSettings> all;
+  for (std::size_t i = 0; i < counts.size(); i += 2) {
+    all.push_back({{"the number of training samples", NumberText(counts[i])},
+                   {"the number of test samples", NumberText(counts[i + 1])}});
   }
-  return all.Text().empty() ? Result<void>() : NotAlike(all.Text());
+  const std::string differences = Differences(all);
+  return differences.empty() ? Result<void>() : NotAlike(differences);
 }
 
 }  // namespace ddprun
