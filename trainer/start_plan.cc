@@ -101,7 +101,7 @@ Result<void> StartFromDisk(const TrainConfig& config, CheckpointStore& store,
   StartPlan& plan = start.plan;
   Result<LoadOutcome> outcome = store.Load();
   const bool found = outcome && outcome->checkpoint;
-  if (config.resume_mode == ResumeMode::kNever &&
+  if (config.resume == "never" &&
       !(found && WrittenBy(store.writer(), outcome->checkpoint->snapshot.state))) {
     store.StartAfresh();
     outcome = LoadOutcome{};
@@ -121,7 +121,7 @@ Result<void> StartFromDisk(const TrainConfig& config, CheckpointStore& store,
     }
     start.last_saved = snapshot.state.step;
     start.loaded = std::move(snapshot);
-  } else if (config.resume_mode == ResumeMode::kMust) {
+  } else if (config.resume == "must") {
     return Error{ErrorKind::kInvalid, "--resume=must, but there is no checkpoint in '" +
                                           config.checkpoint_dir.string() + "' [no-checkpoint]"};
   }

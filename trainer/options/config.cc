@@ -44,8 +44,9 @@ void AddOptimizerOptions(CLI::App& app, TrainConfig& config) {
                "Multiply the learning rate by the number of --batch in a global batch");
   app.add_option("--weight-decay", config.weight_decay,
                  "Weight decay (default: 0.01 for adamw, else 0)");
-  app.add_option("--momentum", config.momentum, "Momentum of sgd")->capture_default_str();
-  app.add_flag("--nesterov", config.nesterov, "Nesterov's momentum of sgd");
+  OptimizerOptions& constants = config.optimizer_options;
+  app.add_option("--momentum", constants.momentum, "Momentum of sgd")->capture_default_str();
+  app.add_flag("--nesterov", constants.nesterov, "Nesterov's momentum of sgd");
 }
 
 void AddCheckpointOptions(CLI::App& app, TrainConfig& config) {
@@ -136,14 +137,14 @@ void NamePaths(TrainConfig& config) {
 void Resolve(TrainConfig& config) {
   config.backend_choice = *ParseBackend(config.backend);
   config.device_spec = *ParseDevice(config.device);
-  config.resume_mode = *ParseResumeMode(config.resume);
   config.checkpoint_interval = *ParseCheckpointInterval(config.checkpoint_every);
   config.peer_timeout = *DurationOf(config.collective_timeout);
   config.progress_interval = DurationOf(config.progress_every);
   if (config.micro_batch == 0) {
     config.micro_batch = config.batch;
   }
-  FinishRunOptions(config.run);
+  config.run.schedule = *ParseProfileSchedule(config.run.profile_schedule);
+  config.run.skews = *ParseSkews(config.run.skew);
 }
 
 // Of one of our models.
@@ -158,8 +159,6 @@ void ResolveModel(TrainConfig& config) {
   optimizer.kind = *ParseOptimizer(config.optimizer);
   optimizer.weight_decay =
       config.weight_decay.value_or(optimizer.kind == OptimizerKind::kAdamW ? 0.01 : 0);
-  optimizer.momentum = config.momentum;
-  optimizer.nesterov = config.nesterov;
 }
 
 // Flags about our models, and what a program with a model of its own does in its code.

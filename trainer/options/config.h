@@ -22,12 +22,6 @@
 
 namespace ddprun {
 
-enum class ResumeMode {
-  kAuto,   // From the newest valid checkpoint, else afresh.
-  kNever,  // Afresh; only a restart within the same run continues from that run's own checkpoints.
-  kMust,   // As kAuto, but no checkpoint is an error.
-};
-
 // Exactly one of the two is set; both empty: only at the ends of epochs.
 struct CheckpointInterval {
   std::optional<std::uint64_t> steps;
@@ -72,10 +66,6 @@ struct TrainConfig {
   // Pulls parameters to zero: too large keeps the model from learning; none: the optimizer's
   // default.
   std::optional<double> weight_decay;
-  // Of sgd only: near 1 the training overshoots; 0: none.
-  double momentum = 0;
-  // Of sgd with momentum only: without momentum it is refused.
-  bool nesterov = false;
   // Decides initial parameters and sample order: another seed is another training.
   std::int64_t seed = 1;
   // The directory of checkpoints; empty: checkpoints/<dataset>-<model>. One that another training
@@ -83,7 +73,9 @@ struct TrainConfig {
   std::filesystem::path checkpoint_dir;
   // Steps, or seconds as "30s": too long loses work at a failure, too short writes all the time.
   std::string checkpoint_every = "200";
-  // auto, never or must: "never" begins afresh beside existing checkpoints.
+  // auto: from the newest valid checkpoint, else afresh; must: as auto, but no checkpoint is an
+  // error; never: afresh, and only a restart within the same run continues from that run's own
+  // checkpoints.
   std::string resume = "auto";
   // Checkpoints to keep: few leave no older one where the newest is damaged, many fill the disk.
   std::int64_t keep_last = 3;
@@ -123,9 +115,7 @@ struct TrainConfig {
   // values is refused.
   std::string program_arguments;
 
-  // The meaning of `resume`; as all fields below, set by Parse once the texts are valid.
-  ResumeMode resume_mode = ResumeMode::kAuto;
-  // The meaning of checkpoint_every.
+  // The meaning of checkpoint_every; as all fields below, set by Parse once the texts are valid.
   CheckpointInterval checkpoint_interval;
   // The meaning of collective_timeout.
   Duration peer_timeout{120'000};
@@ -139,12 +129,12 @@ struct TrainConfig {
   Arguments model_arguments;
   // The meaning of data_arg.
   Arguments data_arguments;
-  // The meaning of `optimizer` and its constants.
+  // The meaning of `optimizer` and weight_decay; the other constants are flags' own.
   OptimizerOptions optimizer_options;
 
   // False for a training that is to begin anew, or whose ranks part.
   bool GoesOnFromMemory() const {
-    return run.memory_snapshots == "yes" && resume_mode != ResumeMode::kNever && !run.no_sync;
+    return run.memory_snapshots == "yes" && resume != "never" && !run.no_sync;
   }
 };
 
@@ -162,6 +152,5 @@ std::vector<std::string> Problems(const TrainConfig& config);
 
 // "200" (steps), or a time with a unit: "30s", "5m".
 std::optional<CheckpointInterval> ParseCheckpointInterval(const std::string& text);
-std::optional<ResumeMode> ParseResumeMode(const std::string& text);
 
 }  // namespace ddprun

@@ -116,6 +116,7 @@ void CheckOutputNames(std::vector<std::string>& problems, const TrainConfig& con
 
 void CheckOptimizer(std::vector<std::string>& problems, const TrainConfig& config) {
   const std::optional<OptimizerKind> kind = ParseOptimizer(config.optimizer);
+  const OptimizerOptions& constants = config.optimizer_options;
   CheckWord(problems, kind.has_value(), "--optimizer", "adam, adamw or sgd", config.optimizer);
   if (!std::isfinite(config.lr) || config.lr <= 0) {
     problems.push_back("--lr must be a number above 0");
@@ -123,12 +124,12 @@ void CheckOptimizer(std::vector<std::string>& problems, const TrainConfig& confi
   if (config.weight_decay && !(*config.weight_decay >= 0 && *config.weight_decay <= 1)) {
     problems.push_back("--weight-decay must be 0 to 1");
   }
-  if (!(config.momentum >= 0 && config.momentum < 1)) {
+  if (!(constants.momentum >= 0 && constants.momentum < 1)) {
     problems.push_back("--momentum must be at least 0 and below 1");
   }
-  if (kind && *kind != OptimizerKind::kSgd && (config.momentum != 0 || config.nesterov)) {
+  if (kind && *kind != OptimizerKind::kSgd && (constants.momentum != 0 || constants.nesterov)) {
     problems.push_back("--momentum and --nesterov are for --optimizer=sgd");
-  } else if (config.nesterov && config.momentum == 0) {
+  } else if (constants.nesterov && constants.momentum == 0) {
     problems.push_back("--nesterov needs --momentum");
   }
 }
@@ -181,12 +182,6 @@ std::optional<CheckpointInterval> ParseCheckpointInterval(const std::string& tex
                                      : std::nullopt;
 }
 
-std::optional<ResumeMode> ParseResumeMode(const std::string& text) {
-  return MeaningOf<ResumeMode>(
-      text,
-      {{"auto", ResumeMode::kAuto}, {"never", ResumeMode::kNever}, {"must", ResumeMode::kMust}});
-}
-
 std::vector<std::string> Problems(const TrainConfig& config) {
   std::vector<std::string> problems;
   if (!config.own_model) {
@@ -194,8 +189,7 @@ std::vector<std::string> Problems(const TrainConfig& config) {
     CheckOptimizer(problems, config);
   }
   CheckOutputNames(problems, config);
-  const std::vector<std::string> learning = LearningProblems(config.learning);
-  problems.insert(problems.end(), learning.begin(), learning.end());
+  CheckLearningOptions(problems, config.learning);
   CheckRange(problems, "--epochs", config.epochs, 1, kMaxEpochs);
   CheckRange(problems, "--batch", config.batch, 1, kMaxBatch);
   CheckRange(problems, "--micro-batch", config.micro_batch, 0, kMaxBatch);
@@ -220,9 +214,10 @@ std::vector<std::string> Problems(const TrainConfig& config) {
             "auto, gloo, shm or nccl", config.backend);
   CheckDevice(problems, config);
   CheckCudaGraph(problems, config);
-  CheckWord(problems, ParseResumeMode(config.resume).has_value(), "--resume", "auto, never or must",
-            config.resume);
-  CheckRunOptions(config.run, problems);
+  const bool resume_known =
+      config.resume == "auto" || config.resume == "never" || config.resume == "must";
+  CheckWord(problems, resume_known, "--resume", "auto, never or must", config.resume);
+  CheckRunOptions(problems, config.run);
   if (!config.run.eval_package.empty() && config.learning.autocast != "off") {
     problems.push_back(
         "--eval-package and --autocast exclude each other: a package computes as it was exported");

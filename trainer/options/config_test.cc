@@ -24,7 +24,7 @@ TEST(Config, DefaultsTrainTheBundledDataAndRecover) {
   EXPECT_EQ(config.epochs, 5);
   EXPECT_EQ(config.checkpoint_dir, "checkpoints/mnist-mlp");
   EXPECT_EQ(config.checkpoint_interval.steps, 200u);
-  EXPECT_EQ(config.resume_mode, ResumeMode::kAuto);
+  EXPECT_EQ(config.resume, "auto");
   EXPECT_NE(config.data_root.string().find("share/ddprun/mnist"), std::string::npos);
 }
 
@@ -33,7 +33,7 @@ TEST(Config, ReadsWordsAndTimes) {
       {"--checkpoint-every=30s", "--resume=must", "--backend=shm", "--progress-every=0.5s"}));
   EXPECT_EQ(config.checkpoint_interval.time, std::chrono::seconds(30));
   EXPECT_FALSE(config.checkpoint_interval.steps);
-  EXPECT_EQ(config.resume_mode, ResumeMode::kMust);
+  EXPECT_EQ(config.resume, "must");
   EXPECT_EQ(config.backend_choice, BackendChoice::kShm);
   EXPECT_EQ(config.progress_interval, std::chrono::milliseconds(500));
 }

@@ -58,8 +58,7 @@ void AddLearningOptions(CLI::App& app, LearningOptions& options) {
   app.add_option("--result", options.result, "Rank 0 writes the result to this file as JSON");
 }
 
-std::vector<std::string> LearningProblems(const LearningOptions& options) {
-  std::vector<std::string> problems;
+void CheckLearningOptions(std::vector<std::string>& problems, const LearningOptions& options) {
   const std::optional<ScheduleKind> schedule = ParseSchedule(options.schedule);
   CheckWord(problems, schedule.has_value(), "--schedule", "constant, step or cosine",
             options.schedule);
@@ -85,7 +84,6 @@ std::vector<std::string> LearningProblems(const LearningOptions& options) {
   const bool prefetch_known =
       options.prefetch == "auto" || options.prefetch == "on" || options.prefetch == "off";
   CheckWord(problems, prefetch_known, "--prefetch", "auto, on or off", options.prefetch);
-  return problems;
 }
 
 Schedule ScheduleOf(const LearningOptions& options, std::uint64_t total_steps) {

@@ -76,7 +76,7 @@ struct LearningOptions {
 };
 
 void AddLearningOptions(CLI::App& app, LearningOptions& options);
-std::vector<std::string> LearningProblems(const LearningOptions& options);
+void CheckLearningOptions(std::vector<std::string>& problems, const LearningOptions& options);
 
 // Of valid options.
 Schedule ScheduleOf(const LearningOptions& options, std::uint64_t total_steps);

@@ -80,7 +80,7 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
                "Do not average gradients over the ranks, to see how far their models diverge");
 }
 
-void CheckRunOptions(const RunOptions& options, std::vector<std::string>& problems) {
+void CheckRunOptions(std::vector<std::string>& problems, const RunOptions& options) {
   const auto in_range = [&](const char* flag, std::int64_t value) {
     if (value < 0 || value > INT32_MAX) {
       problems.push_back(std::string(flag) + " must be 0 or more, not " + std::to_string(value));
@@ -109,11 +109,6 @@ void CheckRunOptions(const RunOptions& options, std::vector<std::string>& proble
             options.profile_schedule);
   CheckWord(problems, ParseSkews(options.skew).has_value(), "--skew",
             "RANK:MILLISECONDS,... with at most 3600000 milliseconds", options.skew);
-}
-
-void FinishRunOptions(RunOptions& options) {
-  options.schedule = *ParseProfileSchedule(options.profile_schedule);
-  options.skews = *ParseSkews(options.skew);
 }
 
 }  // namespace ddprun

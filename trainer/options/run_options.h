@@ -60,15 +60,14 @@ struct RunOptions {
   // Gradients are not averaged, so the ranks' models diverge.
   bool no_sync = false;
 
-  // The meaning of profile_schedule; set by FinishRunOptions once all texts are valid.
+  // The meaning of profile_schedule; set by Parse once all texts are valid.
   ProfileSchedule schedule;
-  // The meaning of skew; set by FinishRunOptions too.
+  // The meaning of skew; set by Parse too.
   std::vector<Skew> skews;
 };
 
 void AddRunOptions(CLI::App& app, RunOptions& options);
-void CheckRunOptions(const RunOptions& options, std::vector<std::string>& problems);
-void FinishRunOptions(RunOptions& options);
+void CheckRunOptions(std::vector<std::string>& problems, const RunOptions& options);
 
 // "RANK:MILLISECONDS,..."; empty: none.
 std::optional<std::vector<Skew>> ParseSkews(const std::string& text);
