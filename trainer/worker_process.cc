@@ -11,6 +11,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <iterator>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -112,11 +113,8 @@ std::variant<TrainConfig, EarlyExit> ParseWith(const WorkerProgram& program,
                                                char** argv) {
   std::vector<const char*> arguments(argv, argv + argc);
   if (sagemaker) {
-    std::vector<const char*> more;
-    for (const std::string& argument : sagemaker->arguments) {
-      more.push_back(argument.c_str());
-    }
-    arguments.insert(arguments.begin() + 1, more.begin(), more.end());
+    std::ranges::transform(sagemaker->arguments, std::inserter(arguments, arguments.begin() + 1),
+                           &std::string::c_str);
   }
   return program.parse(static_cast<int>(arguments.size()), arguments.data());
 }
