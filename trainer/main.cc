@@ -25,13 +25,6 @@
 namespace ddprun {
 namespace {
 
-void LimitTrainingSet(const TrainConfig& config, Dataset& dataset) {
-  if (config.limit_train) {
-    dataset.train.count = static_cast<std::uint32_t>(
-        std::min<std::int64_t>(dataset.train.count, *config.limit_train));
-  }
-}
-
 Result<Dataset> LoadFiles(const TrainConfig& config, const WorkerEnv& env) {
   const DatasetEntry& entry = *FindDataset(config.dataset);
   std::filesystem::path root = config.data_root;
@@ -55,8 +48,9 @@ Result<Dataset> LoadData(const TrainConfig& config, const WorkerEnv& env) {
   } catch (const std::bad_alloc&) {
     dataset = Error{ErrorKind::kSystem, "out of memory, while the data set was loaded"};
   }
-  if (dataset) {
-    LimitTrainingSet(config, *dataset);
+  if (dataset && config.limit_train) {
+    dataset->train.count = static_cast<std::uint32_t>(
+        std::min<std::int64_t>(dataset->train.count, *config.limit_train));
   }
   if (dataset && config.run.validation_samples > 0) {
     RETURN_IF_ERROR(
@@ -77,21 +71,8 @@ constexpr std::size_t kFewSamples = 2;  // Normalising a batch takes more than o
 constexpr std::size_t kManySamples = 64;
 constexpr std::chrono::milliseconds kQuickStep{5};
 
-void Clear(const Task& task, std::size_t samples, const BatchRoom& room) {
-  for (std::size_t i = 0; i < task.inputs.size(); ++i) {
-    std::fill_n(room.inputs[i], samples * NumbersIn(task.inputs[i]), 0.0F);
-  }
-  if (room.targets != nullptr) {
-    std::fill_n(room.targets, samples * NumbersIn(task.target), 0.0F);
-  }
-  if (room.labels != nullptr) {
-    std::fill_n(room.labels, samples, 0);
-  }
-}
-
-Result<void> StepOnZeros(ModelLearner& learner, const Task& task, std::size_t samples) {
-  RETURN_IF_ERROR(learner.MakeRoom(samples, samples));
-  Clear(task, samples, learner.room(0));
+Result<void> StepOnZeros(ModelLearner& learner, std::size_t samples) {
+  RETURN_IF_ERROR(learner.MakeRoom(samples, samples));  // Zeros.
   RETURN_IF_ERROR(learner.Backward({.count = samples, .global_count = samples}));
   return learner.Update(0);
 }
@@ -107,14 +88,14 @@ Result<void> StepsOnZeros(const TrainConfig& config) {
   ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join({}, {}));
   ModelLearner learner(*FindModel(config.model), options, *group);
   RETURN_IF_ERROR(learner.Start({}, 0));
-  RETURN_IF_ERROR(StepOnZeros(learner, options.task, kFewSamples));
+  RETURN_IF_ERROR(StepOnZeros(learner, kFewSamples));
   const auto begin = std::chrono::steady_clock::now();
-  RETURN_IF_ERROR(StepOnZeros(learner, options.task, kFewSamples));
+  RETURN_IF_ERROR(StepOnZeros(learner, kFewSamples));
   // Kernels are made for a number of samples. A small model has those of a whole batch, too; of a
   // large one that would take seconds and gigabytes.
   const auto batch = static_cast<std::size_t>(config.batch);
   return std::chrono::steady_clock::now() - begin < kQuickStep && batch <= kManySamples
-             ? StepOnZeros(learner, options.task, std::max(batch, kFewSamples))
+             ? StepOnZeros(learner, std::max(batch, kFewSamples))
              : Result<void>{};
 }
 

@@ -88,8 +88,8 @@ class ModelLearner final : public Learner {
   ModelLearner(const ModelEntry& model, const LearnerOptions& options, ProcessGroup& group);
   ~ModelLearner() override;
 
-  // Memory for batches: `part` and `evaluation` are the most samples of one Backward and of one
-  // Evaluate. After Start.
+  // Memory for batches, of zeros: `part` and `evaluation` are the most samples of one Backward and
+  // of one Evaluate. After Start.
   Result<void> MakeRoom(std::size_t part, std::size_t evaluation);
   // Where the caller puts the next samples. After MakeRoom.
   BatchRoom room(std::size_t slot);
