@@ -4,6 +4,7 @@
 #include <bit>
 #include <concepts>
 #include <cstdint>
+#include <type_traits>
 #if defined(__x86_64__)
 #include <immintrin.h>
 #endif
@@ -39,15 +40,7 @@ concept Narrow = std::same_as<T, Half> || std::same_as<T, BFloat>;
 
 // The type in which arithmetic is done.
 template <class T>
-struct WideOf {
-  using Type = T;
-};
-template <Narrow T>
-struct WideOf<T> {
-  using Type = float;
-};
-template <class T>
-using Wide = typename WideOf<T>::Type;
+using Wide = std::conditional_t<Narrow<T>, float, T>;
 
 // mine[i] = operation(mine[i], theirs[i]); the bodies of both versions.
 template <class T, class Operation>

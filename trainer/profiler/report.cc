@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include "common/format.h"
@@ -23,13 +24,6 @@ struct Row {
   std::int64_t bytes = 0;
 };
 
-// Parents before their children.
-void SortForNesting(std::vector<ProfiledEvent>& events) {
-  std::sort(events.begin(), events.end(), [](const ProfiledEvent& a, const ProfiledEvent& b) {
-    return std::tuple(a.thread, a.begin, -a.end) < std::tuple(b.thread, b.begin, -b.end);
-  });
-}
-
 std::string BytesText(std::int64_t bytes) {
   const auto size = static_cast<double>(bytes);
   return std::abs(bytes) >= 1'000'000 ? Format("%.2f MB", size / 1e6)
@@ -38,7 +32,10 @@ std::string BytesText(std::int64_t bytes) {
 }
 
 std::vector<Row> RowsOf(std::vector<ProfiledEvent>& events) {
-  SortForNesting(events);
+  // Parents before their children.
+  std::sort(events.begin(), events.end(), [](const ProfiledEvent& a, const ProfiledEvent& b) {
+    return std::tuple(a.thread, a.begin, -a.end) < std::tuple(b.thread, b.begin, -b.end);
+  });
   std::map<std::string, Row> rows;
   std::vector<const ProfiledEvent*> open;
   for (const ProfiledEvent& event : events) {
@@ -116,21 +113,18 @@ std::string OperatorTable(std::vector<ProfiledEvent> events, std::size_t rows) {
 }
 
 std::string ChromeTrace(std::vector<ProfiledEvent> events, std::uint32_t rank) {
-  SortForNesting(events);
-  std::int64_t origin = events.empty() ? 0 : events.front().begin;
-  for (const ProfiledEvent& event : events) {
-    origin = std::min(origin, event.begin);
-  }
-  std::sort(events.begin(), events.end(), [](const ProfiledEvent& a, const ProfiledEvent& b) {
-    return std::pair(a.begin, -a.end) < std::pair(b.begin, -b.end);
-  });
+  std::stable_sort(events.begin(), events.end(),
+                   [](const ProfiledEvent& a, const ProfiledEvent& b) {
+                     return std::pair(a.begin, -a.end) < std::pair(b.begin, -b.end);
+                   });
+  const std::int64_t origin = events.empty() ? 0 : events.front().begin;
   nlohmann::json trace = nlohmann::json::array();
   const auto name = [&](const char* what, std::uint64_t row, const std::string& text) {
     trace.push_back(
         {{"name", what}, {"ph", "M"}, {"pid", rank}, {"tid", row}, {"args", {{"name", text}}}});
   };
   name("process_name", 0, "rank " + std::to_string(rank));
-  std::map<std::uint64_t, bool> threads;
+  std::set<std::uint64_t> threads;
   std::vector<std::int64_t> async_ends;
   for (const ProfiledEvent& event : events) {
     std::uint64_t row = event.thread;
@@ -140,7 +134,7 @@ std::string ChromeTrace(std::vector<ProfiledEvent> events, std::uint32_t rank) {
       if (async_ends.size() > before) {
         name("thread_name", row, "communication");
       }
-    } else if (threads.emplace(row, true).second) {
+    } else if (threads.insert(row).second) {
       name("thread_name", row, "thread " + std::to_string(row));
     }
     trace.push_back({{"name", event.name},
