@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdlib>
 #include <set>
 
 #include "common/check.h"
 #include "common/format.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -23,17 +23,15 @@ std::string Known(std::span<const ArgumentEntry> known) {
 }
 
 Result<double> ValueOf(const std::string& text, const ArgumentEntry& entry) {
-  char* end = nullptr;
-  const double value = std::strtod(text.c_str(), &end);
-  const bool number = !text.empty() && end == text.c_str() + text.size() && std::isfinite(value);
-  if (!number || value < entry.least || value > entry.most ||
-      (entry.whole && value != std::floor(value))) {
+  const std::optional<double> value = ParseNumber<double>(text);
+  if (!value || !(*value >= entry.least && *value <= entry.most) ||
+      (entry.whole && *value != std::floor(*value))) {
     return Error{ErrorKind::kInvalid, std::string(entry.name) + " must be a " +
                                           (entry.whole ? "whole number" : "number") + " from " +
                                           Text(entry.least) + " to " + Text(entry.most) +
                                           ", not '" + text + "'"};
   }
-  return value;
+  return *value;
 }
 
 }  // namespace
@@ -43,21 +41,18 @@ Result<Arguments> Arguments::Parse(std::string_view text, std::span<const Argume
   for (const ArgumentEntry& entry : known) {
     arguments.values_[std::string(entry.name)] = entry.standard;
   }
-  std::set<std::string_view> given;
-  while (!text.empty()) {
-    const std::string_view part = text.substr(0, text.find(','));
-    text.remove_prefix(std::min(text.size(), part.size() + 1));
-    const std::string_view name = part.substr(0, part.find('='));
+  std::set<std::string> given;
+  for (const std::string& part : Split(text, ',')) {
+    const std::string name = part.substr(0, part.find('='));
     const auto entry = std::ranges::find(known, name, &ArgumentEntry::name);
     if (entry == known.end() || name.size() == part.size()) {
-      return Error{ErrorKind::kInvalid, "'" + std::string(part) + "' is not NAME=VALUE of a " +
-                                            "known argument; " + Known(known)};
+      return Error{ErrorKind::kInvalid,
+                   "'" + part + "' is not NAME=VALUE of a " + "known argument; " + Known(known)};
     }
     if (!given.insert(name).second) {
-      return Error{ErrorKind::kInvalid, std::string(name) + " is given twice"};
+      return Error{ErrorKind::kInvalid, name + " is given twice"};
     }
-    ASSIGN_OR_RETURN(arguments.values_[std::string(name)],
-                     ValueOf(std::string(part.substr(name.size() + 1)), *entry));
+    ASSIGN_OR_RETURN(arguments.values_[name], ValueOf(part.substr(name.size() + 1), *entry));
   }
   return arguments;
 }

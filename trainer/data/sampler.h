@@ -23,8 +23,6 @@ class Permutation {
   // position < size; the result is too, and no two positions share it.
   std::uint64_t At(std::uint64_t position) const;
 
-  std::uint64_t size() const { return size_; }
-
  private:
   static constexpr int kRounds = 6;
 

@@ -88,24 +88,15 @@ Result<Device> ChooseGpu(const DeviceSpec& spec, BackendChoice backend, const Wo
 }  // namespace
 
 std::optional<DeviceSpec> ParseDevice(std::string_view text) {
-  if (text == "auto") {
-    return DeviceSpec{};
-  }
-  if (text == "cpu") {
-    return DeviceSpec{DeviceKind::kCpu, std::nullopt};
-  }
-  if (text == "cuda") {
-    return DeviceSpec{DeviceKind::kCuda, std::nullopt};
+  if (const auto kind = MeaningOf<DeviceKind>(
+          text,
+          {{"auto", DeviceKind::kAuto}, {"cpu", DeviceKind::kCpu}, {"cuda", DeviceKind::kCuda}})) {
+    return DeviceSpec{*kind, std::nullopt};
   }
   constexpr std::string_view kPrefix = "cuda:";
-  if (!text.starts_with(kPrefix)) {
-    return std::nullopt;
-  }
-  const auto index = ParseNumber<int>(text.substr(kPrefix.size()));
-  if (!index || *index < 0 || *index > 127) {
-    return std::nullopt;
-  }
-  return DeviceSpec{DeviceKind::kCuda, *index};
+  const auto index = ParseNumber<int>(text.starts_with(kPrefix) ? text.substr(kPrefix.size()) : "");
+  return index && *index >= 0 && *index <= 127 ? std::optional(DeviceSpec{DeviceKind::kCuda, index})
+                                               : std::nullopt;
 }
 
 Result<Device> ChooseDevice(const DeviceSpec& spec, BackendChoice backend, const WorkerEnv& env,

@@ -28,23 +28,19 @@ DType TypeOf(const at::Tensor& tensor) {
 }
 
 // Tensors of wider types come first: a file of them then has each at a multiple of its size.
-std::vector<TensorView> ViewsOf(const std::vector<NamedTensor>& tensors) {
-  std::vector<const NamedTensor*> order;
-  for (const NamedTensor& item : tensors) {
-    order.push_back(&item);
-  }
-  std::stable_sort(order.begin(), order.end(), [](const NamedTensor* one, const NamedTensor* two) {
-    return one->tensor.element_size() > two->tensor.element_size();
+std::vector<TensorView> ViewsOf(std::vector<NamedTensor> tensors) {
+  std::stable_sort(tensors.begin(), tensors.end(), [](const NamedTensor& a, const NamedTensor& b) {
+    return a.tensor.element_size() > b.tensor.element_size();
   });
   std::vector<TensorView> views;
-  for (const NamedTensor* const item : order) {
-    const at::Tensor& tensor = item->tensor;
+  for (const NamedTensor& item : tensors) {
+    const at::Tensor& tensor = item.tensor;
     CHECK(tensor.is_contiguous());
-    views.push_back({.name = item->name,
+    views.push_back({.name = item.name,
                      .dtype = TypeOf(tensor),
                      .shape = tensor.sizes().vec(),
                      .bytes = {static_cast<const char*>(tensor.const_data_ptr()), tensor.nbytes()},
-                     .forward_changes_it = item->changes_at_any_time});
+                     .forward_changes_it = item.changes_at_any_time});
   }
   return views;
 }
