@@ -31,50 +31,18 @@ Error LastError(std::string_view tried) {
   return SystemError(tried, "shared memory", errno);
 }
 
-// Rank 0's side until all have the memory.
-struct Host {
-  std::string name;  // Random, so that no other process has a memory of this name.
-  UniqueFd memory;
-  std::vector<UniqueFd> read_ends;
-  std::vector<UniqueFd> write_ends;
-
-  static Result<Host> Open(std::size_t size);
-  std::string Offer() const;
-};
-
-Result<Host> Host::Open(std::size_t size) {
-  Host host;
-  host.name = "ddprun-shm-" + Hex(RandomBits());
-  host.memory = UniqueFd(memfd_create(host.name.c_str(), MFD_CLOEXEC));
-  if (!host.memory || ftruncate(host.memory.get(), static_cast<off_t>(SharedBytes(size))) != 0) {
-    return LastError("create");
-  }
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    ASSIGN_OR_RETURN(Pipe lifeline, MakePipe());
-    host.read_ends.push_back(std::move(lifeline.reader));
-    host.write_ends.push_back(std::move(lifeline.writer));
-  }
-  return host;
-}
-
-// Its descriptors by their numbers: "PID NAME MEMORY READ WRITE ...", with both ends of each rank's
-// lifeline.
-std::string Host::Offer() const {
-  std::ostringstream text;
-  text << getpid() << ' ' << name << ' ' << memory.get();
-  for (std::size_t rank = 0; rank < read_ends.size(); ++rank) {
-    text << ' ' << read_ends[rank].get() << ' ' << write_ends[rank].get();
-  }
-  return text.str();
-}
-
 Result<SharedOutcome> Offer(Board& board, std::size_t size, std::chrono::milliseconds timeout) {
-  Result<Host> host = Host::Open(size);
-  if (!host) {
-    RETURN_IF_ERROR(board.Set(kOffer, std::string(kNo) + host.error().message));
-    return SharedOutcome{nullptr, host.error().message};
+  // Random, so that no other process has a memory of this name.
+  const std::string name = "ddprun-shm-" + Hex(RandomBits());
+  UniqueFd memory(memfd_create(name.c_str(), MFD_CLOEXEC));
+  const bool made = memory && ftruncate(memory.get(), static_cast<off_t>(SharedBytes(size))) == 0;
+  Result<SharedPages> pages = made ? MapShared(memory.get(), 0, size) : LastError("create");
+  if (!pages) {
+    RETURN_IF_ERROR(board.Set(kOffer, std::string(kNo) + pages.error().message));
+    return SharedOutcome{nullptr, pages.error().message};
   }
-  RETURN_IF_ERROR(board.Set(kOffer, host->Offer()));
+  RETURN_IF_ERROR(board.Set(
+      kOffer, std::to_string(getpid()) + " " + name + " " + std::to_string(memory.get())));
   std::string why_not;
   for (std::size_t rank = 1; rank < size; ++rank) {
     ASSIGN_OR_RETURN(const std::string answer, board.Get(AnswerOf(rank)));
@@ -82,80 +50,48 @@ Result<SharedOutcome> Offer(Board& board, std::size_t size, std::chrono::millise
       why_not = "rank " + std::to_string(rank) + " " + answer;
     }
   }
-  Result<SharedPages> pages = MapShared(host->memory.get(), size);
-  if (why_not.empty() && !pages) {
-    why_not = pages.error().message;
-  }
   std::unique_ptr<SharedWorld> world;
   if (why_not.empty()) {
-    Lifelines lifelines{std::move(host->write_ends[0]), std::move(host->read_ends)};
-    lifelines.peers[0].Reset();
-    host->write_ends.clear();  // Now each rank alone holds its own.
-    world =
-        std::make_unique<SharedWorld>(*std::move(pages), std::move(lifelines), 0, size, timeout);
+    world = std::make_unique<SharedWorld>(*std::move(pages), std::move(memory), 0, size, timeout);
   }
   RETURN_IF_ERROR(board.Set(kVerdict, world ? kYes : why_not));
   return SharedOutcome{std::move(world), why_not};
 }
 
-// The same as another rank reads it.
+// Rank 0's memory as another rank sees it.
 struct Offered {
-  fs::path descriptors;  // The kernel opens them to processes of its machine, PID namespace, user.
+  fs::path descriptor;  // The kernel opens it to processes of its machine, PID namespace, user.
   std::string name;
-  std::string memory;
-  std::vector<std::string> read_ends;
-  std::vector<std::string> write_ends;
-
-  static Result<Offered> Read(const std::string& text, std::size_t size);
-  // Where they are those of another process, this must come before any of them is opened.
-  Result<void> CheckMemory() const;
-  Result<UniqueFd> Open(const std::string& descriptor, int how) const;
 };
 
-Result<Offered> Offered::Read(const std::string& text, std::size_t size) {
+// "PID NAME DESCRIPTOR"
+Result<Offered> ReadOffer(const std::string& text) {
   std::istringstream in(text);
   std::string process;
-  Offered offered;
-  in >> process >> offered.name >> offered.memory;
-  for (std::size_t rank = 0; rank < size; ++rank) {
-    in >> offered.read_ends.emplace_back() >> offered.write_ends.emplace_back();
-  }
-  offered.descriptors = fs::path("/proc") / process / "fd";
-  return in ? Result<Offered>(std::move(offered))
+  std::string name;
+  std::string descriptor;
+  in >> process >> name >> descriptor;
+  return in ? Result<Offered>(Offered{fs::path("/proc") / process / "fd" / descriptor, name})
             : Invalid("rank 0 sent an invalid offer of shared memory", text);
-}
-
-Result<void> Offered::CheckMemory() const {
-  std::error_code code;
-  const std::string link = fs::read_symlink(descriptors / memory, code);
-  if (!code && link.starts_with("/memfd:" + name)) {
-    return {};
-  }
-  return Error{ErrorKind::kUnavailable,
-               "does not see rank 0's memory (" +
-                   (code ? code.message() : std::string("another process is there")) +
-                   "): another machine, user or PID namespace"};
-}
-
-Result<UniqueFd> Offered::Open(const std::string& descriptor, int how) const {
-  UniqueFd fd(open((descriptors / descriptor).c_str(), how | O_CLOEXEC | O_NONBLOCK));
-  return fd ? Result<UniqueFd>(std::move(fd)) : LastError("open rank 0's");
 }
 
 Result<std::unique_ptr<SharedWorld>> Take(const Offered& offered, std::size_t rank,
                                           std::size_t size, std::chrono::milliseconds timeout) {
-  RETURN_IF_ERROR(offered.CheckMemory());
-  ASSIGN_OR_RETURN(const UniqueFd memory, offered.Open(offered.memory, O_RDWR));
-  ASSIGN_OR_RETURN(SharedPages pages, MapShared(memory.get(), size));
-  Lifelines lifelines;
-  ASSIGN_OR_RETURN(lifelines.own, offered.Open(offered.write_ends[rank], O_WRONLY));
-  for (std::size_t peer = 0; peer < size; ++peer) {
-    UniqueFd& line = lifelines.peers.emplace_back();
-    if (peer != rank) {
-      ASSIGN_OR_RETURN(line, offered.Open(offered.read_ends[peer], O_RDONLY));
-    }
+  std::error_code code;
+  // Before it is opened, where it is of another process.
+  const std::string link = fs::read_symlink(offered.descriptor, code);
+  if (code || !link.starts_with("/memfd:" + offered.name)) {
+    return Error{ErrorKind::kUnavailable,
+                 "does not see rank 0's memory (" +
+                     (code ? code.message() : std::string("another process is there")) +
+                     "): another machine, user or PID namespace"};
   }
-  return std::make_unique<SharedWorld>(std::move(pages), std::move(lifelines), rank, size, timeout);
+  UniqueFd memory(open(offered.descriptor.c_str(), O_RDWR | O_CLOEXEC | O_NONBLOCK));
+  if (!memory) {
+    return LastError("open rank 0's");
+  }
+  ASSIGN_OR_RETURN(SharedPages pages, MapShared(memory.get(), rank, size));
+  return std::make_unique<SharedWorld>(std::move(pages), std::move(memory), rank, size, timeout);
 }
 
 Result<SharedOutcome> Answer(Board& board, std::size_t rank, std::size_t size,
@@ -164,7 +100,7 @@ Result<SharedOutcome> Answer(Board& board, std::size_t rank, std::size_t size,
   if (text.starts_with(kNo)) {
     return SharedOutcome{nullptr, text.substr(kNo.size())};
   }
-  ASSIGN_OR_RETURN(const Offered offered, Offered::Read(text, size));
+  ASSIGN_OR_RETURN(const Offered offered, ReadOffer(text));
   Result<std::unique_ptr<SharedWorld>> world = Take(offered, rank, size, timeout);
   RETURN_IF_ERROR(board.Set(AnswerOf(rank), world ? kYes : world.error().message));
   ASSIGN_OR_RETURN(const std::string verdict, board.Get(kVerdict));

@@ -1,7 +1,7 @@
 #include "trainer/group/shared_world.h"
 
+#include <fcntl.h>
 #include <linux/futex.h>
-#include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -75,6 +75,15 @@ void FutexWakeAll(std::atomic<std::uint32_t>& word) {
           0);
 }
 
+// Locked by the rank, in the file that it has opened.
+struct flock ByteOf(std::size_t rank) {
+  return {.l_type = F_WRLCK,
+          .l_whence = SEEK_SET,
+          .l_start = static_cast<off_t>(rank),
+          .l_len = 1,
+          .l_pid = 0};
+}
+
 // Empty if the kernel does not say them.
 cpu_set_t OwnCores() {
   cpu_set_t cores;
@@ -95,9 +104,13 @@ std::size_t SharedBytes(std::size_t ranks) {
   return AreasBytes(ranks) + ranks * 2 * kSlotBytes;
 }
 
-Result<SharedPages> MapShared(int fd, std::size_t ranks) {
+Result<SharedPages> MapShared(int memory, std::size_t rank, std::size_t ranks) {
+  struct flock own = ByteOf(rank);
+  if (fcntl(memory, F_OFD_SETLK, &own) != 0) {
+    return SystemError("lock shared memory at", std::to_string(rank), errno);
+  }
   const std::size_t bytes = SharedBytes(ranks);
-  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+  void* const data = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
   if (data == MAP_FAILED) {
     return SystemError("map shared memory of bytes", std::to_string(bytes), errno);
   }
@@ -105,17 +118,17 @@ Result<SharedPages> MapShared(int fd, std::size_t ranks) {
                      [bytes](std::byte* mapped) { munmap(mapped, bytes); });
 }
 
-SharedWorld::SharedWorld(SharedPages pages, Lifelines lifelines, std::size_t rank, std::size_t size,
+SharedWorld::SharedWorld(SharedPages pages, UniqueFd memory, std::size_t rank, std::size_t size,
                          std::chrono::milliseconds timeout)
     : pages_(std::move(pages)),
-      lifelines_(std::move(lifelines)),
+      memory_(std::move(memory)),
       rank_(rank),
       size_(size),
       timeout_(timeout),
       numbers_(size),
       spin_(kMostSpin) {
   static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
-  CHECK(rank < size && lifelines_.peers.size() == size);
+  CHECK(rank < size);
   std::iota(numbers_.begin(), numbers_.end(), std::size_t{0});
   RankArea& own = Area(rank);
   own.cores = OwnCores();
@@ -355,16 +368,11 @@ Result<void> SharedWorld::CheckPeers() const {
   if (aborted_.load(std::memory_order_relaxed)) {
     return Error{ErrorKind::kUnavailable, "the group was asked to stop"};
   }
-  std::vector<pollfd> lines;
-  for (const UniqueFd& line : lifelines_.peers) {
-    lines.push_back({line ? line.get() : -1, POLLIN, 0});
-  }
-  if (poll(lines.data(), lines.size(), 0) > 0) {
-    const auto gone = std::find_if(lines.begin(), lines.end(),
-                                   [](const pollfd& line) { return line.revents != 0; });
-    return Error{
-        ErrorKind::kUnavailable,
-        "the process of " + Name(static_cast<std::size_t>(gone - lines.begin())) + " has ended"};
+  for (std::size_t peer = 0; peer < size_; ++peer) {
+    struct flock lock = ByteOf(peer);
+    if (peer != rank_ && fcntl(memory_.get(), F_OFD_GETLK, &lock) == 0 && lock.l_type == F_UNLCK) {
+      return Error{ErrorKind::kUnavailable, "the process of " + Name(peer) + " has ended"};
+    }
   }
   return {};
 }

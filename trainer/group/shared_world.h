@@ -6,11 +6,11 @@
 // there are cores for all of them (rank_cores.h; each tells which it may run on), then sleeps on a
 // futex.
 //
-// A wait ends with kUnavailable within milliseconds when a peer's process ends (each rank's
-// lifeline is a pipe that only it can write to), after the timeout when a peer is silent, at once
-// after Abort. After an error every call says the same one; the world can be destroyed. All ranks
-// call the same functions in the same order with the same sizes; if they do not, that is said. One
-// thread at a time, except Abort.
+// A wait ends with kUnavailable within milliseconds when a peer's process ends (each rank holds a
+// lock on its byte of the memory's file, which ends with it), after the timeout when a peer is
+// silent, at once after Abort. After an error every call says the same one; the world can be
+// destroyed. All ranks call the same functions in the same order with the same sizes; if they do
+// not, that is said. One thread at a time, except Abort.
 #pragma once
 
 #include <atomic>
@@ -36,16 +36,13 @@ struct RankArea;
 // Shared pages of so many ranks, unmapped at the end. Zero before the first use.
 using SharedPages = std::shared_ptr<std::byte>;
 std::size_t SharedBytes(std::size_t ranks);
-Result<SharedPages> MapShared(int fd, std::size_t ranks);
-
-struct Lifelines {
-  UniqueFd own;                 // Write end; closes with this process.
-  std::vector<UniqueFd> peers;  // Read ends, by rank; the own one may be missing.
-};
+// `memory`: opened by `rank` alone, which is seen to live until it is closed.
+Result<SharedPages> MapShared(int memory, std::size_t rank, std::size_t ranks);
 
 class SharedWorld {
  public:
-  SharedWorld(SharedPages pages, Lifelines lifelines, std::size_t rank, std::size_t size,
+  // Of MapShared, once all ranks have called it.
+  SharedWorld(SharedPages pages, UniqueFd memory, std::size_t rank, std::size_t size,
               std::chrono::milliseconds timeout);
 
   // Of several nodes' sums: rank 0 calls it with each piece of its node's sum, and all ranks get
@@ -98,7 +95,7 @@ class SharedWorld {
   std::string Name(std::size_t rank) const;
 
   const SharedPages pages_;
-  const Lifelines lifelines_;
+  const UniqueFd memory_;
   const std::size_t rank_;
   const std::size_t size_;
   const std::chrono::milliseconds timeout_;

@@ -235,7 +235,7 @@ TEST(SharedWorld, AKilledPeerEndsTheWaitOfAll) {
       pause();
     }
   }
-  joined[1].world.reset();  // The child alone holds its lifeline.
+  joined[1].world.reset();  // The child alone holds its lock.
   std::vector<std::thread> waits;
   for (const std::size_t rank : {0, 2}) {
     waits.emplace_back([&, rank] {
@@ -289,7 +289,7 @@ TEST(SharedJoin, AnOfferThatIsNoneIsAnError) {
   board.change_ = [](const std::string& key, const std::string& text) {
     return key == "shm/offer" ? text.substr(0, text.rfind(' ')) : text;
   };
-  EXPECT_TRUE(board.Set("shm/offer", "1 ddprun-shm-0 3 4 5 6 7"));
+  EXPECT_TRUE(board.Set("shm/offer", "1 ddprun-shm-0 3"));
   EXPECT_TRUE(Fails(JoinShared(board, 1, 2, kLong), ErrorKind::kInvalid));
 }
 
