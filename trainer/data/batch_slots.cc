@@ -7,11 +7,11 @@
 namespace ddprun {
 namespace {
 
-Batch FirstOf(const Batch& all, std::size_t count) {
+TaskBatch FirstOf(const TaskBatch& all, std::size_t count) {
   if (static_cast<std::int64_t>(count) == all.inputs[0].size(0)) {
     return all;
   }
-  Batch some;
+  TaskBatch some;
   ForEachTensor(all, some, [count](const at::Tensor& from, at::Tensor& to) {
     to = from.narrow(0, 0, static_cast<std::int64_t>(count));
   });
@@ -79,7 +79,7 @@ BatchSlots::BatchSlots(const Task& task, at::Device device, bool apart, std::siz
 }
 
 BatchRoom BatchSlots::room(std::size_t slot) const {
-  const Batch& batch = host_[slot].batch;
+  const TaskBatch& batch = host_[slot].batch;
   BatchRoom room;
   for (std::size_t i = 0; i < batch.inputs.size(); ++i) {
     room.inputs[i] = batch.inputs[i].mutable_data_ptr<float>();
@@ -96,7 +96,7 @@ std::size_t BatchSlots::most(std::size_t slot) const {
   return static_cast<std::size_t>(host_[slot].batch.inputs[0].size(0));
 }
 
-Batch BatchSlots::Take(std::size_t slot, std::size_t count) {
+TaskBatch BatchSlots::Take(std::size_t slot, std::size_t count) {
   const bool evaluation = slot + 1 == kSlots;
   if (!apart_) {
     place_ = evaluation ? place_ : slot;
@@ -117,7 +117,7 @@ void BatchSlots::Copy(const Room& from, Place& place, std::size_t count) {
       place.room.memory.copy_(from.memory, /*non_blocking=*/true);
       return;
     }
-    Batch target = FirstOf(place.room.batch, count);
+    TaskBatch target = FirstOf(place.room.batch, count);
     ForEachTensor(FirstOf(from.batch, count), target, [](const at::Tensor& one, at::Tensor& other) {
       other.copy_(one, /*non_blocking=*/true);
     });

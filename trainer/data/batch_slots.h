@@ -18,7 +18,7 @@
 namespace ddprun {
 
 // Of some samples; tensors that the task lacks are undefined.
-struct Batch {
+struct TaskBatch {
   std::vector<at::Tensor> inputs;
   at::Tensor targets;
   at::Tensor labels;
@@ -26,7 +26,7 @@ struct Batch {
 
 // The tensors that both have, one by one; `other` is made to have as many.
 template <class Call>
-void ForEachTensor(const Batch& one, Batch& other, Call call) {
+void ForEachTensor(const TaskBatch& one, TaskBatch& other, Call call) {
   other.inputs.resize(one.inputs.size());
   for (std::size_t i = 0; i < one.inputs.size(); ++i) {
     call(one.inputs[i], other.inputs[i]);
@@ -51,7 +51,7 @@ class BatchSlots {
   BatchRoom room(std::size_t slot) const;
   std::size_t most(std::size_t slot) const;
   // The first `count` samples, for what the current stream computes next.
-  Batch Take(std::size_t slot, std::size_t count);
+  TaskBatch Take(std::size_t slot, std::size_t count);
   // Where the batch lies that was taken last, if it was one to train on.
   std::size_t place() const { return place_; }
   // To be called once that work is on the stream. Returns when room(slot) may be filled again.
@@ -61,7 +61,7 @@ class BatchSlots {
   // A batch whose tensors lie behind each other in one piece of memory: one copy takes them all.
   struct Room {
     at::Tensor memory;
-    Batch batch;
+    TaskBatch batch;
   };
   struct Place {
     Room room;

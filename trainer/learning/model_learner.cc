@@ -45,10 +45,10 @@ struct ModelLearner::Impl {
   Impl(const ModelEntry& entry, const LearnerOptions& learner_options, ProcessGroup& process_group);
 
   Result<void> AddGradients(const Part& part);
-  void ForwardBackward(const Batch& batch, bool first, bool last);
-  void ByAutograd(const Batch& batch, bool first, bool exchanges);
+  void ForwardBackward(const TaskBatch& batch, bool first, bool last);
+  void ByAutograd(const TaskBatch& batch, bool first, bool exchanges);
   // The sum over samples, so that parts and ranks add up.
-  at::Tensor LossOf(const at::Tensor& output, const Batch& batch) const;
+  at::Tensor LossOf(const at::Tensor& output, const TaskBatch& batch) const;
   // Without `lr`: the optimizer has begun this step already.
   Result<void> UpdateFromGradients(std::optional<double> lr);
 
@@ -67,11 +67,11 @@ struct ModelLearner::Impl {
   double weight_there = 0;  // The value in `weight`, known without a look at the device.
   at::Tensor norm;          // Of the last step's gradients, if has_norm.
   bool has_norm = false;
-  CompiledForward evaluation;        // If the options have a package: set by Start.
-  std::optional<BatchSlots> slots;   // Set by MakeRoom.
-  std::optional<StepPlan> plan;      // If the model has one.
-  std::optional<StepReplay> replay;  // If the options have a graph.
-  std::optional<Batch> whole_step;   // For Update, which replays the whole step with it.
+  CompiledForward evaluation;           // If the options have a package: set by Start.
+  std::optional<BatchSlots> slots;      // Set by MakeRoom.
+  std::optional<StepPlan> plan;         // If the model has one.
+  std::optional<StepReplay> replay;     // If the options have a graph.
+  std::optional<TaskBatch> whole_step;  // For Update, which replays the whole step with it.
   const Buckets no_buckets;
   std::unique_ptr<GradientExchange>
       exchange;  // None in a group of one. Last: refers to the others.
@@ -105,12 +105,12 @@ ModelLearner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_
   if (scale) {
     // The host must look at the gradients to know whether there is an update, so that is not
     // recorded.
-    replay.emplace(options.graph, model.parameters(), [this](const Batch& batch) {
+    replay.emplace(options.graph, model.parameters(), [this](const TaskBatch& batch) {
       ForwardBackward(batch, /*first=*/true, /*last=*/true);
     });
     return;
   }
-  replay.emplace(options.graph, std::vector<at::Tensor>(), [this](const Batch& batch) {
+  replay.emplace(options.graph, std::vector<at::Tensor>(), [this](const TaskBatch& batch) {
     ForwardBackward(batch, /*first=*/true, /*last=*/true);
     // Cannot fail: a parameter without a gradient would have been found in the steps before.
     CHECK(UpdateFromGradients(std::nullopt));
@@ -131,7 +131,7 @@ Result<void> ModelLearner::Impl::AddGradients(const Part& part) {
     weight.fill_(counts);
     weight_there = counts;
   }
-  const Batch batch = slots->Take(part.slot, part.count);
+  const TaskBatch batch = slots->Take(part.slot, part.count);
   scores.AddSamples(part.count);
   if (replay && part.regular && part.first && part.last && replay->IsWarm()) {
     whole_step = batch;
@@ -142,7 +142,7 @@ Result<void> ModelLearner::Impl::AddGradients(const Part& part) {
   return {};
 }
 
-void ModelLearner::Impl::ForwardBackward(const Batch& batch, bool first, bool last) {
+void ModelLearner::Impl::ForwardBackward(const TaskBatch& batch, bool first, bool last) {
   const bool exchanges = exchange && last;
   if (plan && first && last && !(exchanges && exchange->during_backward())) {
     plan->Step(batch, weight);
@@ -156,7 +156,7 @@ void ModelLearner::Impl::ForwardBackward(const Batch& batch, bool first, bool la
   scores.Join();
 }
 
-void ModelLearner::Impl::ByAutograd(const Batch& batch, bool first, bool exchanges) {
+void ModelLearner::Impl::ByAutograd(const TaskBatch& batch, bool first, bool exchanges) {
   if (first) {
     model.ForgetGradients();
   }
@@ -175,7 +175,7 @@ void ModelLearner::Impl::ByAutograd(const Batch& batch, bool first, bool exchang
   loss.backward(weight);
 }
 
-at::Tensor ModelLearner::Impl::LossOf(const at::Tensor& output, const Batch& batch) const {
+at::Tensor ModelLearner::Impl::LossOf(const at::Tensor& output, const TaskBatch& batch) const {
   if (options.task.classifies()) {
     return at::cross_entropy_loss(output, batch.labels, {}, at::Reduction::Sum);
   }
@@ -339,7 +339,7 @@ Result<Score> ModelLearner::Evaluate(std::size_t count) {
   try {
     const at::NoGradGuard no_grad;
     const Score training = my.scores.Take();
-    const Batch batch = my.slots->Take(kEvaluationSlot, count);
+    const TaskBatch batch = my.slots->Take(kEvaluationSlot, count);
     at::Tensor output;
     if (my.evaluation) {
       ASSIGN_OR_RETURN(output, my.evaluation(batch.inputs));

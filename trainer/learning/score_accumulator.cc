@@ -33,7 +33,7 @@ ScoreAccumulator::ScoreAccumulator(at::Device device)
   }
 }
 
-void ScoreAccumulator::Add(const at::Tensor& output, const at::Tensor& loss, const Batch& batch,
+void ScoreAccumulator::Add(const at::Tensor& output, const at::Tensor& loss, const TaskBatch& batch,
                            double losses_of_one_sample) {
   const at::NoGradGuard no_grad;
   const bool labels = batch.labels.defined();

@@ -23,7 +23,7 @@ class ScoreAccumulator {
 
   // Of `batch`: the loss over its samples, each made of so many. On a GPU the current stream may
   // go on until Join; until then the tensors must live and keep what they hold.
-  void Add(const at::Tensor& output, const at::Tensor& loss, const Batch& batch,
+  void Add(const at::Tensor& output, const at::Tensor& loss, const TaskBatch& batch,
            double losses_of_one_sample);
   // What the current stream is told from here on comes after what Add began.
   void Join();

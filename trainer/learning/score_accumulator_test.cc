@@ -10,7 +10,7 @@ namespace {
 TEST(ScoreAccumulator, CountsWhatIsRightHoweverTheOutputLiesInMemory) {
   ScoreAccumulator keeper(at::kCPU);
   const at::Tensor logits = at::tensor({9.0F, 1.0F, 2.0F, 0.0F, 1.0F, 7.0F}).view({2, 3});
-  const Batch batch{.inputs = {}, .targets = {}, .labels = at::tensor({0L, 2L})};
+  const TaskBatch batch{.inputs = {}, .targets = {}, .labels = at::tensor({0L, 2L})};
   keeper.Add(logits, at::tensor(1.5F), batch, 1);
   keeper.Add(logits.t().contiguous().t(), at::tensor(0.5F), batch, 1);
   keeper.AddSamples(4);
@@ -23,7 +23,7 @@ TEST(ScoreAccumulator, CountsWhatIsRightHoweverTheOutputLiesInMemory) {
 
 TEST(ScoreAccumulator, LossesOfFloatTargetsCountAsTheirMean) {
   ScoreAccumulator keeper(at::kCPU);
-  const Batch batch{.inputs = {}, .targets = at::zeros({2, 4}), .labels = {}};
+  const TaskBatch batch{.inputs = {}, .targets = at::zeros({2, 4}), .labels = {}};
   keeper.Add(at::zeros({2, 4}), at::tensor(8.0F), batch, 4);
   const Score training = keeper.Take();
   EXPECT_EQ(training.loss_sum, 2);

@@ -38,7 +38,7 @@ void StepPlan::MakeRoom(std::int64_t samples) {
   log_gradient_ = at::empty_like(log_probabilities_);
 }
 
-void StepPlan::Step(const Batch& batch, const at::Tensor& weight) {
+void StepPlan::Step(const TaskBatch& batch, const at::Tensor& weight) {
   const at::AutoDispatchBelowADInplaceOrView below_autograd;
   const at::Tensor inputs = batch.inputs[0].flatten(1);
   MakeRoom(inputs.size(0));

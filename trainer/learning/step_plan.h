@@ -22,7 +22,7 @@ class StepPlan {
 
   // Of the samples of a batch with labels, each as one row of numbers. The gradients, of `weight`
   // times the loss, are in the parameters then.
-  void Step(const Batch& batch, const at::Tensor& weight);
+  void Step(const TaskBatch& batch, const at::Tensor& weight);
   // Of the last step, valid until the next one. The loss is a sum.
   const at::Tensor& output() const { return layers_.back().output; }
   const at::Tensor& loss() const { return loss_; }

@@ -11,8 +11,8 @@
 namespace ddprun {
 namespace {
 
-Batch BatchOf(std::int64_t samples, const Shape& shape, const at::Generator& generator) {
-  Batch batch;
+TaskBatch BatchOf(std::int64_t samples, const Shape& shape, const at::Generator& generator) {
+  TaskBatch batch;
   batch.inputs = {at::rand({samples, shape[0], shape[1]}, generator)};
   batch.labels = at::randint(4, {samples}, generator, at::kLong);
   return batch;
@@ -30,7 +30,7 @@ void ExpectAutogradsBits(const Task& task, const std::vector<std::int64_t>& step
     }
     StepPlan plan(model->parameters);
     for (const std::int64_t samples : steps) {
-      const Batch batch = BatchOf(samples, task.inputs[0], generator);
+      const TaskBatch batch = BatchOf(samples, task.inputs[0], generator);
       for (at::Tensor& parameter : model->parameters) {
         parameter.mutable_grad().reset();
       }

@@ -7,7 +7,7 @@
 namespace ddprun {
 
 StepReplay::StepReplay(std::shared_ptr<StepGraph> graph, std::vector<at::Tensor> parameters,
-                       std::function<void(const Batch&)> step)
+                       std::function<void(const TaskBatch&)> step)
     : graph_(std::move(graph)), parameters_(std::move(parameters)), step_(std::move(step)) {}
 
 bool StepReplay::IsWarm() {
@@ -18,7 +18,7 @@ bool StepReplay::IsWarm() {
   return true;
 }
 
-Result<void> StepReplay::Step(const Batch& batch, std::size_t place) {
+Result<void> StepReplay::Step(const TaskBatch& batch, std::size_t place) {
   std::optional<Recorded>& recorded = recorded_.at(place);
   if (!recorded) {
     RETURN_IF_ERROR(graph_->Record([this, batch] { step_(batch); }));

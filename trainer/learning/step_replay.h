@@ -27,12 +27,12 @@ class StepReplay {
   // `step`: the work of a step on a batch. `parameters`: those whose gradients the caller uses
   // after a step; none where the step uses them itself.
   StepReplay(std::shared_ptr<StepGraph> graph, std::vector<at::Tensor> parameters,
-             std::function<void(const Batch&)> step);
+             std::function<void(const TaskBatch&)> step);
 
   // Counts a step. False: the caller takes this one without a graph.
   bool IsWarm();
   // After IsWarm. The batch in `place` lies in the same memory, with as many samples, each time.
-  Result<void> Step(const Batch& batch, std::size_t place);
+  Result<void> Step(const TaskBatch& batch, std::size_t place);
   bool replays() const { return recordings_ > 0; }
 
  private:
@@ -43,7 +43,7 @@ class StepReplay {
 
   const std::shared_ptr<StepGraph> graph_;
   const std::vector<at::Tensor> parameters_;
-  const std::function<void(const Batch&)> step_;
+  const std::function<void(const TaskBatch&)> step_;
   std::size_t warm_steps_ = 0;
   std::size_t recordings_ = 0;
   std::array<std::optional<Recorded>, BatchSlots::kPlaces> recorded_;

@@ -8,7 +8,7 @@
 namespace ddprun {
 namespace {
 
-Batch BatchOf(float number) {
+TaskBatch BatchOf(float number) {
   return {.inputs = {at::full({2}, number)}, .targets = {}, .labels = at::zeros({2}, at::kLong)};
 }
 
@@ -23,13 +23,13 @@ void Warm(StepReplay& replay) {
 TEST(StepReplay, RecordsOneStepForEachPlaceAndReplaysIt) {
   const auto graph = std::make_shared<FakeGraph>();
   std::vector<float> seen;
-  StepReplay replay(graph, {}, [&](const Batch& batch) {
+  StepReplay replay(graph, {}, [&](const TaskBatch& batch) {
     seen.push_back(batch.inputs[0][1].item<float>());
     EXPECT_TRUE(batch.labels.defined());
     EXPECT_FALSE(batch.targets.defined());
   });
   Warm(replay);
-  const std::array<Batch, 2> places = {BatchOf(0), BatchOf(0)};
+  const std::array<TaskBatch, 2> places = {BatchOf(0), BatchOf(0)};
   std::vector<float> expected;
   for (std::size_t step = 0; step < 5; ++step) {
     expected.push_back(static_cast<float>(step));
@@ -44,7 +44,7 @@ TEST(StepReplay, RecordsOneStepForEachPlaceAndReplaysIt) {
 // A step beside the graph leaves gradients of its own.
 TEST(StepReplay, GivesParametersTheGradientsOfTheGraph) {
   at::Tensor parameter = at::ones({1}).set_requires_grad(true);
-  StepReplay replay(std::make_shared<FakeGraph>(), {parameter}, [](const Batch&) {});
+  StepReplay replay(std::make_shared<FakeGraph>(), {parameter}, [](const TaskBatch&) {});
   Warm(replay);
   const at::Tensor recorded = at::full({1}, 5.0F);
   parameter.mutable_grad() = recorded;
@@ -55,7 +55,7 @@ TEST(StepReplay, GivesParametersTheGradientsOfTheGraph) {
 }
 
 TEST(StepReplay, SaysWhatCannotBeRecorded) {
-  StepReplay replay(std::make_shared<FakeGraph>(/*works=*/false), {}, [](const Batch&) {});
+  StepReplay replay(std::make_shared<FakeGraph>(/*works=*/false), {}, [](const TaskBatch&) {});
   Warm(replay);
   EXPECT_FALSE(replay.Step(BatchOf(1), 0));
 }

@@ -10,6 +10,7 @@
 
 #include "proto/worker_env.h"
 #include "trainer/checkpoint/saver.h"
+#include "trainer/data/batch_slots.h"  // Whose batch is not a program's: both are in one program.
 #include "trainer/group/process_group.h"
 #include "trainer/session/batch_loader.h"
 #include "trainer/session/checkpointed_state.h"
