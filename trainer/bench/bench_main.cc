@@ -202,8 +202,8 @@ Result<bool> Measure(const Groups& groups, const BenchOptions& options) {
   };
   for (const auto& [measure, measured, name] :
        {Part{MeasureSends, &group, kGloo}, Part{MeasureReductions, &group, kGloo},
-        Part{MeasureShared, groups.shared.get(), groups.shared_name()},
-        Part{MeasureShared, groups.nccl.get(), kNccl}}) {
+        Part{MeasureReductions, groups.shared.get(), groups.shared_name()},
+        Part{MeasureReductions, groups.nccl.get(), kNccl}}) {
     for (const std::int64_t bytes : options.bytes) {
       if (measured == nullptr) {
         continue;

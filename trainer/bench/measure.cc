@@ -152,16 +152,20 @@ struct Way {
   std::function<void(const at::Tensor&)> run;
 };
 
-std::vector<Way> LibrarysWays(c10d::ProcessGroup& torch, const std::string& name) {
-  return {
-      {"reduce", name, true,
-       [&torch](const at::Tensor& data) { LibraryReduce(torch, ReduceOperation::SUM, data, 0); }},
-      {"all-reduce", name, false,
-       [&torch](const at::Tensor& data) { LibraryAllReduce(torch, ReduceOperation::SUM, data); }}};
-}
-
-void AddBuiltWays(c10d::ProcessGroup& torch, std::vector<Way>& ways) {
+std::vector<Way> WaysOf(ProcessGroup& group, const std::string& library) {
   constexpr ReduceOperation kSum = ReduceOperation::SUM;
+  c10d::ProcessGroup& torch = *group.torch()->group;
+  std::vector<Way> ways = {
+      {"reduce", library, true,
+       [&torch](const at::Tensor& data) { LibraryReduce(torch, kSum, data, 0); }},
+      {"all-reduce", library, false,
+       [&torch](const at::Tensor& data) { LibraryAllReduce(torch, kSum, data); }}};
+  if (group.backend() != "gloo") {    // Ours are measured with Gloo's messages alone.
+    if (group.backend() != "nccl") {  // Shared memory has no reduce.
+      ways.erase(ways.begin());
+    }
+    return ways;
+  }
   for (const Style style : {Style::kBlocking, Style::kOverlapped}) {
     const std::string calls = style == Style::kBlocking ? "send/recv" : "isend/irecv";
     ways.push_back({"reduce", calls + ", naive", true, [&torch, style](const at::Tensor& data) {
@@ -180,10 +184,13 @@ void AddBuiltWays(c10d::ProcessGroup& torch, std::vector<Way>& ways) {
   std::stable_sort(ways.begin(), ways.end(), [](const Way& a, const Way& b) {
     return std::string_view(a.operation) > b.operation;  // "reduce" first.
   });
+  return ways;
 }
 
-Result<std::vector<Measured>> MeasureWays(ProcessGroup& group, const std::vector<Way>& ways,
-                                          std::int64_t bytes, std::int64_t rounds) {
+}  // namespace
+
+Result<std::vector<Measured>> MeasureReductions(ProcessGroup& group, const std::string& library,
+                                                std::int64_t bytes, std::int64_t rounds) {
   const auto count = bytes / static_cast<std::int64_t>(sizeof(float));
   const at::Device device = group.torch()->device;
   const at::Tensor own = SentBy(group.rank(), count).to(device);
@@ -194,7 +201,7 @@ Result<std::vector<Measured>> MeasureWays(ProcessGroup& group, const std::vector
   sum = sum.to(device);
   const at::Tensor data = own.clone();
   std::vector<Measured> rows;
-  for (const Way& way : ways) {
+  for (const Way& way : WaysOf(group, library)) {
     const Round round{[&] { data.copy_(own); }, [&] { way.run(data); },
                       [&] { return (way.at_root && group.rank() != 0) || data.equal(sum); }};
     ASSIGN_OR_RETURN(Measured row, Timer(group).Time({way.operation, way.made_by, bytes, {}, false},
@@ -203,8 +210,6 @@ Result<std::vector<Measured>> MeasureWays(ProcessGroup& group, const std::vector
   }
   return rows;
 }
-
-}  // namespace
 
 Result<std::vector<Measured>> MeasureSends(ProcessGroup& group, const std::string& library,
                                            std::int64_t bytes, std::int64_t rounds) {
@@ -219,23 +224,6 @@ Result<std::vector<Measured>> MeasureSends(ProcessGroup& group, const std::strin
       timer.Time({"send, 16 at once", library, bytes, {}, false}, rounds, kWindow,
                  {prepare, [&] { sends.Stream(); }, [&] { return sends.StreamRight(); }}));
   return std::vector<Measured>{std::move(one), std::move(many)};
-}
-
-Result<std::vector<Measured>> MeasureReductions(ProcessGroup& group, const std::string& library,
-                                                std::int64_t bytes, std::int64_t rounds) {
-  c10d::ProcessGroup& torch = *group.torch()->group;
-  std::vector<Way> ways = LibrarysWays(torch, library);
-  AddBuiltWays(torch, ways);
-  return MeasureWays(group, ways, bytes, rounds);
-}
-
-Result<std::vector<Measured>> MeasureShared(ProcessGroup& group, const std::string& library,
-                                            std::int64_t bytes, std::int64_t rounds) {
-  std::vector<Way> ways = LibrarysWays(*group.torch()->group, library);
-  if (group.backend() != "nccl") {  // Shared memory has no reduce.
-    std::erase_if(ways, [](const Way& way) { return way.at_root; });
-  }
-  return MeasureWays(group, ways, bytes, rounds);
 }
 
 }  // namespace ddprun

@@ -32,11 +32,8 @@ struct Measured {
 Result<std::vector<Measured>> MeasureSends(ProcessGroup& group, const std::string& library,
                                            std::int64_t bytes, std::int64_t rounds);
 
-// Of a group that shares memory, which sends no messages, all-reduce alone; of NCCL reduce as well.
-Result<std::vector<Measured>> MeasureShared(ProcessGroup& group, const std::string& library,
-                                            std::int64_t bytes, std::int64_t rounds);
-
-// Reduce and all-reduce: the library's, and ours from send/recv and isend/irecv, naive and ring.
+// Reduce and all-reduce: the library's, and with Gloo ours from send/recv and isend/irecv, naive
+// and ring. Of a group that shares memory, which sends no messages, all-reduce alone.
 Result<std::vector<Measured>> MeasureReductions(ProcessGroup& group, const std::string& library,
                                                 std::int64_t bytes, std::int64_t rounds);
 
