@@ -27,10 +27,7 @@ struct Library {
   decltype(&::H5Sget_simple_extent_dims) extent_of = nullptr;
   decltype(&::H5Sselect_hyperslab) select = nullptr;
   decltype(&::H5Screate_simple) make_space = nullptr;
-  decltype(&::H5Sclose) close_space = nullptr;
-  decltype(&::H5Tclose) close_type = nullptr;
-  decltype(&::H5Dclose) close_array = nullptr;
-  decltype(&::H5Fclose) close_file = nullptr;
+  decltype(&::H5Idec_ref) close = nullptr;  // A file, array, type or space.
   decltype(&::H5Dread) read = nullptr;
   const hid_t* native_float = nullptr;
 };
@@ -53,9 +50,8 @@ Result<Library> Load() {
       Find(handle, "H5Sget_simple_extent_dims", found.extent_of) &&
       Find(handle, "H5Sselect_hyperslab", found.select) &&
       Find(handle, "H5Screate_simple", found.make_space) &&
-      Find(handle, "H5Sclose", found.close_space) && Find(handle, "H5Tclose", found.close_type) &&
-      Find(handle, "H5Dclose", found.close_array) && Find(handle, "H5Fclose", found.close_file) &&
-      Find(handle, "H5Dread", found.read) && Find(handle, "H5T_NATIVE_FLOAT_g", found.native_float);
+      Find(handle, "H5Idec_ref", found.close) && Find(handle, "H5Dread", found.read) &&
+      Find(handle, "H5T_NATIVE_FLOAT_g", found.native_float);
   if (!whole || found.open() < 0) {
     const char* const why = dlerror();
     return Error{ErrorKind::kNotFound,
@@ -79,11 +75,9 @@ struct Hdf5Array::Handle {
   Handle(const Library& used, std::string where) : library(used), path(std::move(where)) {}
   ~Handle() {
     const std::lock_guard lock(one_at_a_time);
-    for (const auto& [id, close] :
-         {std::pair{space, library.close_space}, std::pair{type, library.close_type},
-          std::pair{array, library.close_array}, std::pair{file, library.close_file}}) {
+    for (const hid_t id : {space, type, array, file}) {
       if (id >= 0) {
-        close(id);
+        library.close(id);
       }
     }
   }
@@ -160,7 +154,7 @@ Result<void> Hdf5Array::Read(std::uint64_t first, std::uint64_t samples, float* 
                     library.read(handle_->array, *library.native_float, memory, handle_->space,
                                  H5P_DEFAULT, out) >= 0;
   if (memory >= 0) {
-    library.close_space(memory);
+    library.close(memory);
   }
   if (!done) {
     return Error{ErrorKind::kSystem, "cannot read " + std::to_string(samples) +
