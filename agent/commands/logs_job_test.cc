@@ -74,12 +74,6 @@ TEST_F(LogsJob, TellsWhatIsKeptAndEnds) {
   EXPECT_EQ(Notes(), "");
 }
 
-TEST_F(LogsJob, ANodeThatPrintedNothingHasAnAnswer) {
-  Take({});
-  EXPECT_TRUE(last);
-  EXPECT_TRUE(records.empty());
-}
-
 TEST_F(LogsJob, AFollowerHearsNewLines) {
   kept->Append(0, AnswerKind::kOut, "before ", 1);
   Take(

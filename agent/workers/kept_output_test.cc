@@ -150,15 +150,5 @@ TEST(KeptOutput, OutputThatGoesPastTheAgentIsKnown) {
   EXPECT_TRUE(kept.PastOnes({}).empty());
 }
 
-TEST(KeptOutput, AListenerHearsOfMore) {
-  KeptOutput kept(1);
-  int heard = 0;
-  const std::uint64_t listener = kept.Listen([&] { ++heard; });
-  kept.Append(0, AnswerKind::kOut, "a", 1);
-  kept.Stop(listener);
-  kept.Append(0, AnswerKind::kOut, "a", 1);
-  EXPECT_EQ(heard, 1);
-}
-
 }  // namespace
 }  // namespace ddprun

@@ -80,12 +80,6 @@ TEST(LineAssembler, ProgressUpdatesBecomeLinesOncePerSecond) {
   EXPECT_EQ(fed.Take("\r100%\n", 1300), "100%\n");
 }
 
-TEST(LineAssembler, TheLastUpdateIsNotLost) {
-  Fed fed("");
-  EXPECT_EQ(fed.Take("10%\r20%\r", 0), "10%\n");
-  EXPECT_EQ(fed.Finish(), "20%\n");
-}
-
 // The pair may come in two pieces.
 TEST(LineAssembler, ReturnAndNewlineEndOneLine) {
   Fed fed("");

@@ -63,14 +63,6 @@ TEST_F(Merging, ALineThatOneRankSaysTwiceIsTwoLines) {
   EXPECT_TRUE(out.ends_with("[ranks 0-1] more\n[ranks 0-1] more\n")) << out;
 }
 
-TEST_F(Merging, ASlowRankSaysItByItself) {
-  Say(0, "a");
-  merger.TakeDue(kStart + 1s, out);
-  Say(1, "a", 2s);
-  merger.TakeAll(out);
-  EXPECT_EQ(out, "[rank 0] a\n[rank 1] a\n");
-}
-
 // Of two nodes with two ranks each, on the second.
 TEST_F(Merging, RanksOfOneNodeAmongOthersAreNamed) {
   merger.Expect(2, 4);

@@ -55,13 +55,6 @@ std::string Plan(const FakeMachine& machine, NumaMode mode, std::uint32_t worker
   return text;
 }
 
-TEST(CpuLists, AreTheKernels) {
-  EXPECT_EQ(ToString(ParseCpuList("0-2,4,6-7")), "0-2,4,6-7");
-  EXPECT_EQ(ToString(ParseCpuList("7")), "7");
-  EXPECT_EQ(ToString(ParseCpuList("")), "");
-  EXPECT_EQ(ToString(ParseCpuList("1,x")), "1");
-}
-
 struct NumaBindingTest : testing::Test {
   FakeMachine machine;
 };

@@ -69,14 +69,6 @@ TEST_F(TerminalRowsTest, ABarIsDrawnInPlace) {
   EXPECT_EQ(Feed(zero, "\r100%\n", 402), Erased() + "[0] 100%\n");
 }
 
-// A bar that stands still would be one update behind.
-TEST_F(TerminalRowsTest, AnUpdateIsDrawnBeforeTheNextReturn) {
-  Feed(zero, "10%\r", 0);
-  EXPECT_EQ(Due(200), Drawn("[0] 10%"));
-  Feed(zero, "20%", 300);
-  EXPECT_EQ(Due(500), Erased() + Drawn("[0] 20%"));
-}
-
 TEST_F(TerminalRowsTest, EachRankHasItsRowBelowTheLines) {
   Feed(zero, "\r1%", 0);
   Feed(one, "\r2%", 50);
@@ -115,14 +107,6 @@ TEST_F(TerminalRowsTest, ASequenceThatMovesTheCursorIsNeverLeftOut) {
   EXPECT_EQ(Feed(zero, std::string("\n\rinner 1%") + kUp, 201), Erased() + "[0] outer 1%\n");
   EXPECT_EQ(Feed(zero, "\router 2%", 202), std::string("[0] inner 1%") + kUp);
   EXPECT_EQ(Feed(zero, "\n", 203), "\r\x1b[K[0] outer 2%\n");
-}
-
-TEST_F(TerminalRowsTest, ASequenceThatMovesTheCursorIsPassedOnOnce) {
-  Feed(zero, std::string("\rinner") + kUp, 0);
-  EXPECT_EQ(Due(200), std::string("[0] inner") + kUp);
-  EXPECT_EQ(Feed(one, "a line\n", 300), "\r\x1b[Ja line\n");
-  EXPECT_EQ(Feed(zero, "\rnext", 400), "");
-  EXPECT_EQ(Due(600), Drawn("[0] next"));
 }
 
 // The rows of a nested bar are made anew below it.
