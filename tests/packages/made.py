@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import unittest
-import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = pathlib.Path(os.environ["DDPRUN_BUILD"])
@@ -72,23 +71,6 @@ class Venv:
         for path in theirs.iterdir():
             if path.name.startswith(("torch", "nvidia")):
                 (ours / path.name).symlink_to(path)
-
-
-def as_version(wheel, version, folder):
-    """The same wheel under another version's number."""
-    name, now = wheel.name.split("-")[:2]
-    renamed = pathlib.Path(folder) / wheel.name.replace(f"-{now}-", f"-{version}-")
-    with zipfile.ZipFile(wheel) as old, zipfile.ZipFile(renamed, "w") as new:
-        for entry in old.infolist():
-            content = old.read(entry)
-            if ".dist-info/" in entry.filename:
-                content = content.replace(f"{name}-{now}.".encode(), f"{name}-{version}.".encode())
-                content = content.replace(f"\nVersion: {now}\n".encode(), f"\nVersion: {version}\n".encode())
-            if entry.filename.endswith("/RECORD"):  # Sizes and digests may be left out.
-                content = b"".join(line.split(b",")[0] + b",,\n" for line in content.splitlines())
-            entry.filename = entry.filename.replace(f"{name}-{now}.", f"{name}-{version}.")
-            new.writestr(entry, content)
-    return renamed
 
 
 class PackageCase(unittest.TestCase):

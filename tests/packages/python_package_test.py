@@ -100,22 +100,6 @@ class Recorder(unittest.TestCase):
 
 
 class Workers(PackageTest):
-    def test_the_steps_are_seen(self):
-        self.script("""
-            import ddprun
-            ddprun.resume(3)
-            ddprun.step(4, "train")
-            open("go").read()
-            """)
-        os.mkfifo(self.path("go"))
-        run = self.start("--nnodes=1:2", "--rdzv-conf=last_call_timeout=0", f"--rdzv-endpoint={self.endpoint}",
-                         self.path("script.py"))
-        node = self.wait_for(lambda: (s := self.status(self.endpoint)) and next(
-            (n for n in s["nodes"] if n.get("step") == 4), None), run, what="step 4 in the status")
-        self.assertIn("train", json.dumps(node))
-        open(self.path("go"), "w").close()
-        self.assertEqual(run.wait(), 0, run.all())
-
     def test_publishing_from_a_world_that_was_replaced_ends_with_76(self):
         self.script("""
             import os, sys, ddprun

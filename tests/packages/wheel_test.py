@@ -9,7 +9,7 @@ import zipfile
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "integration"))
 
-from made import BUILD, ROOT, TORCH_PYTHON, TRAIN, Venv, as_version, call, clean_environment, files_below
+from made import BUILD, ROOT, TORCH_PYTHON, TRAIN, Venv, call, clean_environment, files_below
 from pythons import VERSIONS, Pythons
 from run_path_test import bad_entries, binaries, run_paths
 
@@ -52,24 +52,6 @@ class Wheels(Pythons):
 
     def test_the_newest_python(self):
         self.check(VERSIONS[-1])
-
-    def test_upgrade_downgrade_and_uninstall(self):
-        venv = self.new_venv("changing")
-        before = files_below(venv.folder)
-        versions = self.folder / "versions"
-        versions.mkdir()
-        old = as_version(self.packages["ddprun"], "0.0.9", versions)
-        newer = as_version(self.packages["ddprun"], "9.0.0", versions)
-        installed = []
-        for wheel in (old, newer, old):  # The last one is a downgrade.
-            venv.install(wheel)
-            installed.append([str(name) for name in files_below(venv.folder) if name not in before])
-            self.assert_two_ranks(self.ddprun(venv, "--nproc-per-node=2", "train.py"))
-        # Nothing of another version is left beside it.
-        self.assertEqual(installed[0], installed[2])
-        self.assertEqual([name.replace("9.0.0", "0.0.9") for name in installed[1]], installed[0])
-        venv.pip("uninstall", "--yes", "ddprun")
-        self.assertEqual(files_below(venv.folder), before)
 
     def test_the_wheels_own_descriptions(self):
         launcher = self.metadata("ddprun")
