@@ -86,22 +86,6 @@ class ServerFault(DdprunTest):
         self.assertEqual({g for n in self.nodes for g in n.generations()}, {first, second}, self.all())
         self.terminate(self.server)
 
-    # ---- The node that hosts the server ----
-    def test_the_node_with_the_server_dies_and_comes_back(self):
-        carrier = self.start_node("--node-rank=0")
-        self.wait_for_text(carrier, "serving the rendezvous at")
-        other = self.start_node("--node-rank=1")
-        self.server = carrier
-        first, _ = self.world()
-        carrier.kill_at_once()
-        self.run_directory_stays = True
-        self.wait_for_text(other, "cannot reach the rendezvous .*the workers continue")
-        self.nodes = [other]
-        self.server = self.start_node("--node-rank=0")
-        self.world(after=first)
-        open(self.go, "w").close()
-        self.all_end(self.nodes)
-
     def test_a_claim_that_cannot_be_written_ends_no_run(self):
         self.start_server()
         self.start_nodes()
