@@ -33,20 +33,6 @@ class OneNode(Asks):
         self.assertRegex(shown, r"(?m)^\d\d:\d\d:\d\d\.\d{3} \[r0 \S+\] out of 0$")
         self.assertRegex(shown, r"(?m)^\S+ \[r0 \S+!\] err of 0$")
 
-    def test_the_last_lines_of_each_worker_and_then_what_follows(self):
-        script = (f"for i in $(seq 9); do echo line $i; done; until [ -e {self.go} ]; do sleep 0.01; done;"
-                  " echo more; exec sleep 1000")
-        run = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", "bash", "-c", script)
-        self.wait_for(lambda: run.out().count("line 9") == 2, run)
-        self.wait_for(lambda: self.texts().count("line 9") == 2, run)
-        self.assertEqual(sorted(self.texts("-n", "2")), ["line 8", "line 8", "line 9", "line 9"])
-        self.assertEqual(self.texts("--rank=1", "--lines=1"), ["line 9"])
-        follower = self.start("logs", "-n1", "-f")
-        self.wait_for(lambda: follower.out().count("line 9") == 2, run, follower)
-        open(self.go, "w").close()
-        self.wait_for(lambda: follower.out().count("more") == 2, run, follower)
-        self.assertNotIn("line 8", follower.out())
-
     def test_a_follower_hears_the_last_words(self):
         """A failing run's traceback is what one follows for."""
         both = self.path("told")

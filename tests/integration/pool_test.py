@@ -271,19 +271,8 @@ class PoolTest(DdprunTest):
             self.assertEqual(len(re.findall("worker 0", run.out())), 1, run.all())
         self.end([server, *daemons])
 
-    def test_a_drained_daemon_gets_nothing(self):
-        there = self.pool(None, "n1", "n2")
-        run = self.start("--nnodes=1:2", *self.waiting())
-        self.wait_for_ranks(run, 2)
-        self.assertIn("gets no more runs", self.ask("drain", "n2").out())
-        self.wait_for(lambda: self.states()["n2"] == "drained", run, what="n2 drained")
-        self.assertTrue(self.states()["n1"].startswith("run "))
-        self.write("go", "")
-        self.assertEqual(run.wait(), 0, run.all())
-        self.assertEqual(self.workers(self.ask(FAKE_WORKER, HELLO))[0][0], "n1")
-        self.end(there)
-
-    def test_an_elastic_run_takes_daemons_that_come_and_no_command_line_has_the_token(self):
+    def test_an_elastic_run_takes_daemons_that_come_and_leaves_those_that_are_drained(self):
+        """And no command line has the token."""
         self.environment["DDPRUN_TOKEN"] = token = "0123456789-this-is-secret"
         there = self.pool(None, "n1")
         run = self.start("--nnodes=1:2", *self.waiting())
@@ -293,21 +282,12 @@ class PoolTest(DdprunTest):
                       what="both take part")
         for pid in self.mark.living():
             self.assertNotIn(token.encode(), read_bytes(f"/proc/{pid}/cmdline"), command_of(pid))
+        self.assertIn("gets no more runs", self.ask("drain", "n2").out())
+        self.wait_for(lambda: self.states()["n2"] == "drained", run, what="n2 drained")
+        self.assertTrue(self.states()["n1"].startswith("run "))
         self.write("go", "")
         self.assertEqual(run.wait(), 0, run.all())
-        self.end(there)
-
-    def test_a_detached_run_needs_no_launch(self):
-        there = self.pool(None, "n1")
-        launch = self.ask("--detach", "--rdzv-id=alone", *self.waiting())
-        self.assertEqual(launch.out(), "alone\n")
-        self.wait_for_states(*there, n1="run alone")
-        follower = self.start("logs", "-f", "alone")
-        self.wait_for(lambda: "worker 0" in follower.out(), follower, what="its output")
-        self.assertIn("n1", self.ask("status", "alone").out())
-        self.ask("stop", "alone")
-        self.wait_for_states(*there, n1="free")
-        self.assertEqual(follower.wait(), 0, follower.all())
+        self.assertEqual(self.workers(self.ask(FAKE_WORKER, HELLO))[0][0], "n1")
         self.end(there)
 
     def test_the_state_of_a_detached_run_is_known_before_and_after_it(self):
@@ -316,7 +296,7 @@ class PoolTest(DdprunTest):
         self.wait_for_ranks(first, 1, *there)
         os.mkdir(self.path("gone"))
         self.ask("-c", f'cd {self.path("gone")} && exec {DDPRUN} --detach --rdzv-id=second true', executable="/bin/sh")
-        self.ask("--detach", "--rdzv-id=third", FAKE_WORKER, HELLO, f"--wait-file={self.path('seen')}")
+        self.assertEqual(self.ask("--detach", "--rdzv-id=third", FAKE_WORKER, HELLO, "--hang").out(), "third\n")
         os.rmdir(self.path("gone"))
         self.assertIn("run third waits: place 2 in the queue", self.ask("status", "third").out())
         self.assertIn("run 'third' waits: place 2", self.ask("logs", "third", expect=1).err())
@@ -325,7 +305,8 @@ class PoolTest(DdprunTest):
         self.write("go", "")
         self.assertEqual(first.wait(), 0, first.all())
         self.wait_for(lambda: "worker 0" in follower.out(), follower, *there, what="output of the third")
-        self.write("seen", "")
+        self.assertIn("n1", self.ask("status", "third").out())
+        self.ask("stop", "third")
         self.assertEqual(follower.wait(), 0, follower.all())
         said = self.ask("status", "second").out()
         self.assertRegex(said, "run second has ended with exit code 69: n1: .*'/.*/gone', does not exist on this machine")
