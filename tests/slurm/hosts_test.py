@@ -4,14 +4,7 @@ Slurm itself notices nothing here, for it takes a silent node for lost only afte
 run continues by ddprun alone. lost_hosts_test has Slurm's part.
 """
 
-import os
-import re
-import subprocess
-import unittest
-
-from cluster import find
 from host_runs import DDPRUN, FAKE_WORKER, HostsTest
-
 
 STEP = ("--ntasks-per-node=1", "--no-kill", "--kill-on-bad-exit=0")
 
@@ -41,48 +34,6 @@ class Hosts(HostsTest):
         self.assertEqual(sorted(ranks.values()), ["n01", "n02", "n03"])
         self.release()
         self.assertEqual(run.wait(), 0, self.told([run]))
-
-
-@unittest.skipUnless(find("munged"), "MUNGE is not installed")
-class Munge(HostsTest):
-    def setUp(self):
-        super().setUp()
-        directory = self.path("munge")
-        os.mkdir(directory, 0o755)
-        for path in (self.directory, directory):
-            os.chmod(path, 0o755)
-        key = self.path("munge", "key")
-        with open(os.open(key, os.O_WRONLY | os.O_CREAT, 0o600), "wb") as file:
-            file.write(os.urandom(32))
-        self.socket = self.path("munge", "socket")
-        daemon = subprocess.Popen(
-            [find("munged"), "--foreground", "--force", f"--socket={self.socket}", f"--key-file={key}",
-             *(f"--{name}-file={self.path('munge', name)}" for name in ("pid", "log", "seed"))],
-            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            start_new_session=True)
-        self.addCleanup(daemon.wait)
-        self.addCleanup(daemon.terminate)
-        self.wait_for(lambda: os.path.exists(self.socket), what="munged")
-        self.environment["DDPRUN_MUNGE_SOCKET"] = self.socket
-
-    # Nothing is said, and yet no other caller comes in: as another user's processes find it.
-    def test_the_nodes_of_a_step_share_a_token(self):
-        run = self.srun("-N2", *STEP, *self.agent())
-        self.world(2, run)
-        self.assertNotIn("can join this run", self.words("n01"))
-        endpoint = re.search(r"serving the rendezvous at (\S+)", self.words("n01"))[1]
-        os.mkdir(self.path("theirs"))
-        os.chmod(self.path("theirs"), 0o777)
-        for user, code, told in ((0, 0, "RUNNING"), (65534, 2, "MUNGE cannot open .*: Unauthorized")):
-            looks = subprocess.run(
-                self.cluster.command("/", "setpriv", f"--reuid={user}", "--clear-groups", DDPRUN, "status",
-                                     f"--endpoint={endpoint}"),
-                env={**self.environment, "XDG_RUNTIME_DIR": self.path("theirs")}, text=True,
-                capture_output=True, timeout=20, check=False)
-            self.assertEqual(looks.returncode, code, looks.stdout + looks.stderr)
-            self.assertRegex(looks.stdout + looks.stderr, told)
-        self.release()
-        self.wait_for_ends({"n01": 0, "n02": 0}, run)
 
 
 class Addresses(HostsTest):
