@@ -63,12 +63,7 @@ Options Parse(int argc, char** argv) {
   app.add_flag_callback("--slow", mode(Mode::kSlow), "workers only work, for long");
   app.add_flag_callback("--failover", mode(Mode::kFailover), "machines only take the server over");
   app.add_option("--mutate", options.without, "without this rule of tests/sim/rules.txt")
-      ->check([](const std::string& rule) -> std::string {
-        return Rules().contains(rule) ? ""
-                                      : "no rule '" + rule +
-                                            "' that can be switched off here (tests/sim/rules.txt "
-                                            "has them; most can in ddprun_sim_broken alone)";
-      });
+      ->check(CLI::IsMember(Rules()));
   app.add_flag("--speed", options.speed, "compares the rules that only spare restarts");
   app.add_flag("--verbose", options.verbose, "in words");
   app.require_option(1, 0);

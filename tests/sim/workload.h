@@ -66,7 +66,6 @@ class Workload {
   // It is no more.
   void Leave(std::uint32_t rank) { hands_.at(rank).there = false; }
 
-  bool hung() const { return hung_.has_value(); }
   // The world is stopped as hung, or the run is over: what is wrong with that; empty: nothing.
   std::string Found(Time now) const {
     if (!hung_) {
