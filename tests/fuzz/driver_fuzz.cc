@@ -26,23 +26,15 @@ constexpr Duration kBeat = kLease / 2;
 constexpr const char* kRun = "run";
 const RunSpec kShape{.min_nodes = 2, .max_nodes = 2, .max_restarts = 1'000};
 
-// The result of a call, for as long as its caller wants to know.
-struct Answered {
-  std::optional<SyncReply> reply;
-  bool refused = false;
-};
-
-class Call final : public PendingSync {
- public:
-  explicit Call(std::shared_ptr<Answered> answered) : answered_(std::move(answered)) {}
-  void Answer(const SyncReply& reply) override { answered_->reply = reply; }
+struct Call final : PendingSync {
+  void Answer(const SyncReply& with) override { reply = with; }
   void Refuse(const Error& error) override {
     CHECK(!error.message.empty());
-    answered_->refused = true;
+    refused = true;
   }
 
- private:
-  const std::shared_ptr<Answered> answered_;
+  std::optional<SyncReply> reply;
+  bool refused = false;
 };
 
 struct Server {
@@ -50,18 +42,18 @@ struct Server {
   CoordinatorDriver driver{loop, {.term = {1}, .seed = 7, .base_lease = kLease}};
   RendezvousHandlers handlers = driver.Handlers();
 
-  std::shared_ptr<Answered> Ask(const NodeReport& report) {
-    auto answered = std::make_shared<Answered>();
-    handlers.sync(report, std::make_shared<Call>(answered));
+  std::shared_ptr<Call> Ask(const NodeReport& report) {
+    auto call = std::make_shared<Call>();
+    handlers.sync(report, call);
     loop.RunPosted();
-    return answered;
+    return call;
   }
 };
 
 // One of the run that is looked at, with its open call.
 struct Member {
   HonestNode node;
-  std::shared_ptr<Answered> call;
+  std::shared_ptr<Call> call;
 
   explicit Member(const std::string& name) : node(name, kShape) { node.report.run_id = kRun; }
   void Speak(Server& server) {
