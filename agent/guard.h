@@ -22,7 +22,6 @@
 
 #include "common/asio_loop.h"
 #include "common/files.h"
-#include "common/time.h"
 
 namespace ddprun {
 

@@ -1,6 +1,5 @@
 #include "launcher/kept_preload_launch.h"
 
-#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/signalfd.h>
@@ -18,7 +17,6 @@
 
 #include "agent/guard_signals.h"
 #include "agent/kept_launch.h"
-#include "common/exit_code.h"
 #include "common/files.h"
 #include "common/log.h"
 #include "launcher/node_slot.h"

@@ -13,7 +13,6 @@
 #include <string>
 #include <vector>
 
-#include "launcher/command_line/addresses.h"
 #include "proto/worker_env.h"
 
 namespace ddprun {

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 
 #include "common/files.h"
 #include "common/ids.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <utility>
 
 #include "common/exit_code.h"
 #include "common/files.h"

@@ -1,6 +1,5 @@
 #include "launcher/run_directory.h"
 
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>

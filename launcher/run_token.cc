@@ -2,8 +2,6 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-
 #include "common/files.h"
 #include "common/slug.h"
 #include "launcher/node_slot.h"

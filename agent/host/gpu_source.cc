@@ -3,8 +3,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <charconv>
-#include <sstream>
 #include <system_error>
 
 #include "common/text.h"

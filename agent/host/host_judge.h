@@ -6,7 +6,6 @@
 // docs/node-checks.md ("What is looked at on every node"). All other faults are only reported.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <optional>
 #include <string>

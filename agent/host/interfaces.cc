@@ -1,6 +1,5 @@
 #include "agent/host/interfaces.h"
 
-#include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netdb.h>

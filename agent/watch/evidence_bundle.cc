@@ -3,7 +3,6 @@
 #include <sys/statvfs.h>
 #include <sys/utsname.h>
 
-#include <algorithm>
 #include <chrono>
 #include <ctime>
 

@@ -7,7 +7,6 @@
 #include <initializer_list>
 #include <optional>
 #include <thread>
-#include <utility>
 
 #include "common/files.h"
 

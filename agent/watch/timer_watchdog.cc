@@ -1,7 +1,6 @@
 #include "agent/watch/timer_watchdog.h"
 
 #include <fcntl.h>
-#include <limits.h>
 #include <sys/stat.h>
 #include <unistd.h>
 

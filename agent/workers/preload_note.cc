@@ -6,7 +6,6 @@
 
 #include <cstring>
 #include <string>
-#include <vector>
 
 #include "common/files.h"
 #include "proto/preload_protocol.h"

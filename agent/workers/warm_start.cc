@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <linux/major.h>
-#include <sys/mman.h>
 #include <sys/sysmacros.h>
 #include <unistd.h>
 

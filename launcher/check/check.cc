@@ -7,7 +7,6 @@
 
 #include <cstdio>
 #include <string>
-#include <utility>
 
 #include "common/exit_code.h"
 #include "common/files.h"

@@ -18,7 +18,6 @@
 
 #include "agent/host/node_check.h"
 #include "common/asio_loop.h"
-#include "launcher/command_line/addresses.h"
 #include "launcher/command_line/host_places.h"
 #include "proto/worker_env.h"
 #include "rendezvous/listener/hello.h"

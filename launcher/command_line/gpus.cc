@@ -6,7 +6,6 @@
 #include <set>
 #include <vector>
 
-#include "agent/workers/worker_spec.h"
 #include "common/text.h"
 
 namespace ddprun {

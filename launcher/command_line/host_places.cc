@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include "launcher/command_line/gpus.h"
 #include "proto/worker_env.h"

@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "common/check.h"
-#include "common/exit_code.h"
 #include "common/exit_status.h"
 #include "common/log.h"
 

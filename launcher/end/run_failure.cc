@@ -15,7 +15,6 @@
 #include "common/files.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "launcher/command_line/addresses.h"
 #include "launcher/end/failure_report.h"
 #include "launcher/end/python_frames.h"
 #include "launcher/end/termination_log.h"

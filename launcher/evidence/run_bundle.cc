@@ -7,7 +7,6 @@
 
 #include "agent/watch/evidence_bundle.h"
 #include "common/files.h"
-#include "common/json.h"
 #include "launcher/evidence/event_file.h"
 
 namespace ddprun {

@@ -1,7 +1,5 @@
 #include "launcher/evidence/run_evidence.h"
 
-#include <utility>
-
 namespace ddprun {
 
 RunEvidence::RunEvidence(Loop& loop, const std::filesystem::path& directory, const RunId& run_id,

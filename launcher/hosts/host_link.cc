@@ -9,7 +9,6 @@
 #include <array>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/write.hpp>
-#include <cerrno>
 #include <utility>
 
 #include "agent/workers/wait_status.h"

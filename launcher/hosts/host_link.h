@@ -15,7 +15,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "agent/workers/merged_console.h"
 #include "agent/workers/output_stream.h"
@@ -24,7 +23,6 @@
 #include "agent/workers/worker_spec.h"
 #include "common/asio_loop.h"
 #include "common/exit_status.h"
-#include "common/files.h"
 #include "common/lifetime.h"
 #include "launcher/hosts/control_stream.h"
 #include "launcher/hosts/hosts_core.h"

@@ -8,7 +8,6 @@
 
 #include "common/slug.h"
 #include "common/text.h"
-#include "launcher/command_line/addresses.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/quoted.h"
 #include "launcher/environment/launch_place.h"

@@ -5,7 +5,6 @@
 #include <algorithm>
 
 #include "common/exit_code.h"
-#include "common/overload.h"
 #include "common/slug.h"
 
 namespace ddprun {

@@ -22,7 +22,6 @@
 #include "common/log.h"
 #include "common/slug.h"
 #include "common/text.h"
-#include "launcher/command_line/addresses.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/command_line/gpus.h"
 #include "launcher/command_line/raw_flags.h"

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <boost/asio/signal_set.hpp>
-#include <cstdio>
 #include <deque>
 #include <functional>
 #include <map>

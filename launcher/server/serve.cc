@@ -1,6 +1,5 @@
 #include "launcher/server/serve.h"
 #include "common/wall_clock.h"
-#include "launcher/command_line/addresses.h"
 #include "launcher/command_line/flags.h"
 #include "launcher/server/descriptors.h"
 

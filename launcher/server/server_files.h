@@ -17,7 +17,6 @@
 
 #include <filesystem>
 #include <string>
-#include <vector>
 
 #include "common/endpoint.h"
 #include "common/ids.h"

@@ -2,8 +2,6 @@
 
 #include <utility>
 
-#include "launcher/command_line/addresses.h"
-
 namespace ddprun {
 namespace {
 

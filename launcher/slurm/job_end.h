@@ -6,7 +6,6 @@
 // alone.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <optional>
 #include <string>

@@ -9,7 +9,6 @@
 #include <chrono>
 #include <future>
 #include <list>
-#include <optional>
 #include <utility>
 
 #include "common/loop.h"

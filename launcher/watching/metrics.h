@@ -6,7 +6,6 @@
 // kMaxListedNodes at most). Pure.
 #pragma once
 
-#include <cstdint>
 #include <span>
 #include <string>
 #include <string_view>

@@ -11,7 +11,6 @@
 // /metrics need no key. If the run has a token, all other requests need one.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>

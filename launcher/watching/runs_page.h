@@ -4,7 +4,6 @@
 // A run's key leads to that run. If there is one run, it need not be chosen.
 #pragma once
 
-#include <functional>
 #include <map>
 #include <memory>
 #include <string>
