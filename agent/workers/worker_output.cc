@@ -20,22 +20,8 @@ namespace fs = std::filesystem;
 constexpr off_t kTailOfFile = 64 * 1024;
 constexpr const char* kNowhere = "/dev/null";
 
-std::string NameOf(const WorkerSpec& spec) {
-  const auto rank = spec.environment.find("RANK");
-  const std::string local = "local rank " + std::to_string(spec.local_rank);
-  return rank == spec.environment.end() ? local : "rank " + rank->second + " (" + local + ")";
-}
-
-// Moves it above 2, so that connecting one of 0, 1 and 2 never overwrites the source of the next.
-UniqueFd AboveStdio(UniqueFd fd) {
-  if (!fd || fd.get() > STDERR_FILENO) {
-    return fd;
-  }
-  return UniqueFd(::fcntl(fd.get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
-}
-
 Result<UniqueFd> OpenNowhere(int flags) {
-  UniqueFd fd = AboveStdio(UniqueFd(::open(kNowhere, flags | O_CLOEXEC)));
+  UniqueFd fd(::open(kNowhere, flags | O_CLOEXEC));
   if (!fd) {
     return SystemError("open", kNowhere, errno);
   }
@@ -48,20 +34,90 @@ Result<UniqueFd> OpenLog(const fs::path& path, int flags) {
     return OpenNowhere(O_WRONLY);
   }
   RETURN_IF_ERROR(MakeDirectories(path.parent_path(), 0755));
-  Result<UniqueFd> file = OpenOrdinary(path, O_WRONLY | O_CREAT | O_APPEND | flags, 0644);
-  if (!file) {
-    return file.error();
-  }
-  UniqueFd fd = AboveStdio(*std::move(file));
-  if (!fd) {
-    return SystemError("duplicate", path.native(), errno);
-  }
-  return fd;
+  return OpenOrdinary(path, O_WRONLY | O_CREAT | O_APPEND | flags, 0644);
 }
 
 UniqueFd DuplicateStdio(int fd) {
   UniqueFd copy(::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
   return copy ? std::move(copy) : UniqueFd(::open(kNowhere, O_WRONLY | O_CLOEXEC));
+}
+
+// Whether it is a worker's, and not a preload process's.
+bool IsWorkers(const WorkerSpec& spec) {
+  return spec.environment.contains("RANK");
+}
+
+std::string NameOnTerminal(const WorkerSpec& spec, const StreamPlan& plan) {
+  const auto rank = spec.environment.find("RANK");
+  const bool named = !plan.prefix.empty() || rank == spec.environment.end();
+  return named ? plan.prefix : "[rank " + rank->second + "] ";
+}
+
+// Whether the agent reads the stream in a pipe; otherwise the worker writes to its target itself.
+bool PassesTheAgent(const StreamPlan& plan, bool is_error) {
+  const bool unshown_errors = is_error && plan.file.empty();  // Their last lines explain a failure.
+  return plan.console || plan.read || !plan.filters.empty() || unshown_errors;
+}
+
+// A log file that was asked for takes colours and bars from the console; a mere copy does not.
+bool ChangesTheConsole(const StreamPlan& plan) {
+  return !plan.file.empty() && !plan.copied;
+}
+
+// Whether its worker gets a terminal.
+bool IsForATerminal(int target, const StreamPlan& plan) {
+  return plan.console && !ChangesTheConsole(plan) && ::isatty(target) == 1;
+}
+
+// Where the system gives no terminal, a pipe does instead, without colours and bars.
+Result<Pipe> OpenPipe(int target, const StreamPlan& plan) {
+  if (!IsForATerminal(target, plan)) {
+    return MakePipe();
+  }
+  Result<Pipe> ends = OpenTerminal(target);
+  if (!ends) {
+    static std::once_flag said;
+    std::call_once(said, [&] {
+      Log(LogLevel::kDebug, "workers have pipes and no terminals: " + ends.error().message);
+    });
+    return MakePipe();
+  }
+  return ends;
+}
+
+Result<void> OpenStream(int target, const WorkerSpec& spec, bool inherit, OpenedOutput& opened) {
+  const bool is_error = target == STDERR_FILENO;
+  const StreamPlan& plan = is_error ? spec.err : spec.out;
+  const bool as_it_is =
+      inherit && plan.console && !ChangesTheConsole(plan) && plan.prefix.empty() && !plan.merge;
+  if (as_it_is && !plan.read && plan.file.empty()) {
+    opened.stdio[target] = target;
+    return {};
+  }
+  UniqueFd file;
+  if (!plan.file.empty()) {
+    ASSIGN_OR_RETURN(file, OpenLog(plan.file, O_TRUNC));
+  }
+  if (!PassesTheAgent(plan, is_error)) {
+    if (!file) {
+      ASSIGN_OR_RETURN(file, OpenNowhere(O_WRONLY));
+    }
+    opened.stdio[target] = file.get();
+    opened.child_ends.push_back(std::move(file));
+    return {};
+  }
+  ASSIGN_OR_RETURN(Pipe pipe, OpenPipe(target, plan));
+  opened.stdio[target] = pipe.writer.get();
+  opened.child_ends.push_back(std::move(pipe.writer));
+  OpenedOutput::Stream stream{.target = target,
+                              .pipe = std::move(pipe.reader),
+                              .file = std::move(file),
+                              .as_it_is = as_it_is};
+  if (!plan.filters.empty()) {
+    ASSIGN_OR_RETURN(stream.filtered, OpenLog(plan.filtered_file, 0));
+  }
+  opened.streams.push_back(std::move(stream));
+  return {};
 }
 
 }  // namespace
@@ -104,105 +160,6 @@ void Consoles::LookAtWindows() {
     }
   }
 }
-
-namespace {
-
-// Whether it is a worker's, and not a preload process's.
-bool IsWorkers(const WorkerSpec& spec) {
-  return spec.environment.contains("RANK");
-}
-
-std::string NameOnTerminal(const WorkerSpec& spec, const StreamPlan& plan) {
-  const auto rank = spec.environment.find("RANK");
-  const bool named = !plan.prefix.empty() || rank == spec.environment.end();
-  return named ? plan.prefix : "[rank " + rank->second + "] ";
-}
-
-// Whether the agent reads the stream in a pipe; otherwise the worker writes to its target itself.
-bool PassesTheAgent(const StreamPlan& plan, bool is_error) {
-  const bool unshown_errors = is_error && plan.file.empty();  // Their last lines explain a failure.
-  return plan.console || plan.read || !plan.filters.empty() || unshown_errors;
-}
-
-// A log file that was asked for takes colours and bars from the console; a mere copy does not.
-bool ChangesTheConsole(const StreamPlan& plan) {
-  return !plan.file.empty() && !plan.copied;
-}
-
-// Whether its worker gets a terminal.
-bool IsForATerminal(int target, const StreamPlan& plan) {
-  return plan.console && !ChangesTheConsole(plan) && ::isatty(target) == 1;
-}
-
-// False: the system gives no terminal. A pipe does instead, without colours and bars.
-bool OpenTerminalOf(OpenedOutput::Stream& stream, OpenedOutput& opened) {
-  Result<TerminalEnds> ends = OpenTerminal(stream.target);
-  if (ends) {
-    ends->agents = AboveStdio(std::move(ends->agents));
-    ends->workers = AboveStdio(std::move(ends->workers));
-  }
-  if (!ends || !ends->agents || !ends->workers) {
-    static std::once_flag said;
-    std::call_once(said, [&] {
-      Log(LogLevel::kDebug, "workers have pipes and no terminals: " +
-                                (ends ? "no descriptor is left" : ends.error().message));
-    });
-    return false;
-  }
-  stream.pipe = std::move(ends->agents);
-  opened.stdio[stream.target] = ends->workers.get();
-  opened.child_ends.push_back(std::move(ends->workers));
-  return true;
-}
-
-Result<void> OpenPipe(const WorkerSpec& spec, OpenedOutput::Stream& stream, OpenedOutput& opened) {
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) {
-    return SystemError("make a pipe for the output of", NameOf(spec), errno);
-  }
-  stream.pipe = AboveStdio(UniqueFd(ends[0]));
-  UniqueFd write_end = AboveStdio(UniqueFd(ends[1]));
-  if (!stream.pipe || !write_end) {
-    return SystemError("duplicate a pipe for the output of", NameOf(spec), errno);
-  }
-  opened.stdio[stream.target] = write_end.get();
-  opened.child_ends.push_back(std::move(write_end));
-  return {};
-}
-
-Result<void> OpenStream(int target, const WorkerSpec& spec, bool inherit, OpenedOutput& opened) {
-  const bool is_error = target == STDERR_FILENO;
-  const StreamPlan& plan = is_error ? spec.err : spec.out;
-  const bool as_it_is =
-      inherit && plan.console && !ChangesTheConsole(plan) && plan.prefix.empty() && !plan.merge;
-  if (as_it_is && !plan.read && plan.file.empty()) {
-    opened.stdio[target] = target;
-    return {};
-  }
-  UniqueFd file;
-  if (!plan.file.empty()) {
-    ASSIGN_OR_RETURN(file, OpenLog(plan.file, O_TRUNC));
-  }
-  if (!PassesTheAgent(plan, is_error)) {
-    if (!file) {
-      ASSIGN_OR_RETURN(file, OpenNowhere(O_WRONLY));
-    }
-    opened.stdio[target] = file.get();
-    opened.child_ends.push_back(std::move(file));
-    return {};
-  }
-  OpenedOutput::Stream stream{.target = target, .file = std::move(file), .as_it_is = as_it_is};
-  if (!IsForATerminal(target, plan) || !OpenTerminalOf(stream, opened)) {
-    RETURN_IF_ERROR(OpenPipe(spec, stream, opened));
-  }
-  if (!plan.filters.empty()) {
-    ASSIGN_OR_RETURN(stream.filtered, OpenLog(plan.filtered_file, 0));
-  }
-  opened.streams.push_back(std::move(stream));
-  return {};
-}
-
-}  // namespace
 
 Result<OpenedOutput> OpenOutput(const WorkerSpec& spec, bool inherit) {
   OpenedOutput opened;

@@ -12,7 +12,7 @@
 
 namespace ddprun {
 
-Result<TerminalEnds> OpenTerminal(int like) {
+Result<Pipe> OpenTerminal(int like) {
   UniqueFd agents(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
   if (!agents || ::unlockpt(agents.get()) != 0) {
     return SystemError("open", "a terminal for a worker", errno);
@@ -28,7 +28,7 @@ Result<TerminalEnds> OpenTerminal(int like) {
     return SystemError("set the modes of", "a worker's terminal", errno);
   }
   CopyWindow(like, agents.get());
-  return TerminalEnds{std::move(agents), std::move(workers)};
+  return Pipe{std::move(agents), std::move(workers)};
 }
 
 void CopyWindow(int from, int to) {

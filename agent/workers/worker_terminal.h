@@ -10,14 +10,9 @@
 
 namespace ddprun {
 
-struct TerminalEnds {
-  UniqueFd agents;
-  UniqueFd workers;
-};
-
-// With the window of the terminal `like`. Where the system gives none (no /dev/ptmx, too many) the
-// error says why.
-Result<TerminalEnds> OpenTerminal(int like);
+// The agent's end as the reader and the worker's as the writer, with the window of the terminal
+// `like`. Where the system gives none (no /dev/ptmx, too many) the error says why.
+Result<Pipe> OpenTerminal(int like);
 
 // The window of the terminal `from` becomes that of `to`, which may be no terminal.
 void CopyWindow(int from, int to);
