@@ -1,7 +1,8 @@
 #include "launcher/verbs/verb_k8s_manifest.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string_view>
 #include <utility>
@@ -75,46 +76,28 @@ void AddManifestFlags(FlagRows& flags, ManifestOptions& options) {
               "With --trainjob: its ClusterTrainingRuntime (default torch-distributed)");
 }
 
-bool IsLower(char c) {
-  return c >= 'a' && c <= 'z';
-}
-
 // a-z, 0-9 and inner hyphens, as everything that Kubernetes names.
-bool IsLabel(std::string_view text) {
-  return !text.empty() && text.front() != '-' && text.back() != '-' &&
-         std::ranges::all_of(text, [](char c) { return IsLower(c) || IsDigit(c) || c == '-'; });
-}
+constexpr const char* kLabel = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?";
 
 // Labels with dots between them.
 bool IsName(const std::string& text) {
-  std::string_view left = text;
-  for (std::size_t dot = 0; (dot = left.find('.')) != left.npos; left.remove_prefix(dot + 1)) {
-    if (!IsLabel(left.substr(0, dot))) {
-      return false;
-    }
-  }
-  return text.size() <= kLongestObject && IsLabel(left);
+  const std::string label(kLabel);
+  return text.size() <= kLongestObject && RE2::FullMatch(text, label + "(?:\\." + label + ")*");
 }
 
-// "1.5Gi": a number above 0, with one of these words behind it.
-bool IsQuantity(const std::string& text, std::initializer_list<std::string_view> units) {
-  const auto is_part = [](char c) { return IsDigit(c) || c == '.'; };
-  const auto end = std::ranges::find_if_not(text, is_part);
-  const std::string_view number(text.begin(), end);
-  return std::ranges::any_of(number, IsDigit) && std::ranges::count(number, '.') <= 1 &&
-         number.find_first_of("123456789") != number.npos &&
-         std::ranges::find(units, std::string_view(end, text.end())) != units.end();
+// "1.5Gi": a number above 0, with what matches `unit` behind it.
+bool IsQuantity(const std::string& text, const std::string& unit) {
+  return RE2::FullMatch(text, "\\d*\\.?\\d*" + unit) &&
+         text.find_first_of("123456789") != text.npos;
 }
 
 void CheckQuantities(const ManifestOptions& options, Problems& problems) {
-  if (!options.cpus.empty() && !IsQuantity(options.cpus, {"", "m"})) {
+  if (!options.cpus.empty() && !IsQuantity(options.cpus, "m?")) {
     problems.Add(
         "--cpus must be a number above 0 (500m are 500 thousandths), as 4, 0.5 or 500m: '" +
         options.cpus + "'");
   }
-  if (!options.memory.empty() &&
-      !IsQuantity(options.memory,
-                  {"", "k", "M", "G", "T", "P", "E", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei"})) {
+  if (!options.memory.empty() && !IsQuantity(options.memory, "(?:k|[MGTPE]|[KMGTPE]i)?")) {
     problems.Add(
         "--memory must be a number of bytes above 0, or a number with a unit of Kubernetes, as "
         "64Gi: '" +
@@ -126,7 +109,8 @@ void CheckNames(const ManifestOptions& options, Problems& problems) {
   const std::size_t longest =
       kLongestLabel - std::string(options.job_set || options.train_job ? "-node-0-" : "-").size() -
       std::to_string(options.most - 1).size();  // The last pod's host name.
-  if (!IsLabel(options.name) || !IsLower(options.name.front()) || options.name.size() > longest) {
+  if (!RE2::FullMatch(options.name, kLabel) || IsDigit(options.name.front()) ||
+      options.name.size() > longest) {
     problems.Add(
         "--name must begin with a letter and have only a-z, 0-9 and inner hyphens, at most " +
         std::to_string(longest) + " characters, because the pods' host names begin with it: '" +
