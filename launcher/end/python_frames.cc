@@ -1,13 +1,11 @@
 #include "launcher/end/python_frames.h"
 
-#include <regex>
+#include <re2/re2.h>
 
 #include "common/text.h"
 
 namespace ddprun {
 namespace {
-
-constexpr std::size_t kMostOfALine = 1024;  // std::regex recurses.
 
 bool IsLibrarys(const std::string& file) {
   for (const char* part :
@@ -16,28 +14,21 @@ bool IsLibrarys(const std::string& file) {
       return true;
     }
   }
-  return file.empty() || file.front() == '<';  // "<frozen runpy>"
+  return file.front() == '<';  // "<frozen runpy>"
 }
 
 }  // namespace
 
 std::string InnermostFrame(std::string_view stacks) {
-  static const std::regex by_py_spy(R"(^    (\S+) \((.+):(\d+)\)$)");
-  static const std::regex by_faulthandler(R"re(^ *File "(.+)", line (\d+) in (\S+)$)re");
+  static const RE2 by_py_spy(R"(    (\S+) \((.+):(\d+)\))", RE2::Latin1);
+  static const RE2 by_faulthandler(R"re( *File "(.+)", line (\d+) in (\S+))re", RE2::Latin1);
   for (const std::string& line : Split(stacks, '\n')) {
-    std::smatch found;
-    if (line.size() > kMostOfALine) {
-      continue;
-    }
     std::string file;
     std::string number;
     std::string function;
-    if (std::regex_match(line, found, by_py_spy)) {
-      function = found[1], file = found[2], number = found[3];
-    } else if (std::regex_match(line, found, by_faulthandler)) {
-      file = found[1], number = found[2], function = found[3];
-    }
-    if (!IsLibrarys(file)) {
+    const bool found = RE2::FullMatch(line, by_py_spy, &function, &file, &number) ||
+                       RE2::FullMatch(line, by_faulthandler, &file, &number, &function);
+    if (found && !IsLibrarys(file)) {
       return file.substr(file.rfind('/') + 1) + ":" + number + " in " + function;
     }
   }

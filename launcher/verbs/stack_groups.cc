@@ -1,5 +1,7 @@
 #include "launcher/verbs/stack_groups.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -20,23 +22,15 @@ struct Frame {
 
 // "#3  0x00007f in c10d::wait (this=...) at x.cc:3" and "#0  main () at y.cc:9".
 std::optional<Frame> FrameOfGdb(std::string_view line) {
-  if (!line.starts_with('#')) {
+  static const RE2 form(R"(#\d+ +(?:0x\w+ in )?(.+?)(?: \(.*\) at (.*)| \(.*)?)", RE2::Latin1);
+  std::string name;
+  std::string place;
+  if (!RE2::FullMatch(line, form, &name, &place)) {
     return std::nullopt;
   }
-  line.remove_prefix(std::min(line.find(' '), line.size()));
-  line.remove_prefix(std::min(line.find_first_not_of(' '), line.size()));
-  if (line.starts_with("0x")) {
-    const std::size_t in = line.find(" in ");
-    line.remove_prefix(in == std::string_view::npos ? line.size() : in + 4);
-  }
-  const std::size_t end = line.find(" (");
-  const std::string name(line.substr(0, std::min(end, kMostOfName)));
-  if (name.empty()) {
-    return std::nullopt;
-  }
-  const std::size_t at = line.rfind(") at ");
-  const std::string_view place = at == line.npos ? "" : line.substr(at + 5, kMostOfName);
-  return Frame{name, place.empty() ? name : name + " (" + std::string(place) + ")"};
+  name.resize(std::min(name.size(), kMostOfName));
+  place.resize(std::min(place.size(), kMostOfName));
+  return Frame{name, place.empty() ? name : name + " (" + place + ")"};
 }
 
 // "    forward (model.py:12)"
