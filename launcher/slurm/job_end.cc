@@ -1,5 +1,7 @@
 #include "launcher/slurm/job_end.h"
 
+#include <re2/re2.h>
+
 #include <chrono>
 #include <utility>
 #include <vector>
@@ -15,38 +17,22 @@ namespace {
 constexpr Duration kQueuePatience{60'000};  // A busy slurmctld; nothing waits for it.
 constexpr Duration kLongest = std::chrono::hours(24 * 366);
 
-std::optional<std::int64_t> Natural(std::string_view text) {
-  const auto value = ParseNumber<std::int64_t>(text);
-  return value && *value >= 0 && *value < 1'000'000 ? value : std::nullopt;
-}
-
 }  // namespace
 
 std::optional<Duration> ParseTimeLeft(std::string_view text) {
-  std::int64_t seconds = 0;
-  const std::size_t dash = text.find('-');
-  if (dash != std::string_view::npos) {
-    const auto days = Natural(text.substr(0, dash));
-    if (!days) {
-      return std::nullopt;
-    }
-    seconds = *days * 24;  // Hours, until the colons have made seconds of them.
-    text.remove_prefix(dash + 1);
+  static const RE2 form(R"((?:(?:(?:(\d{1,6})-)?(\d{1,6}):)?(\d{1,6}):)?(\d{1,6}))");
+  std::string days;
+  std::string hours;
+  std::string minutes;
+  std::string seconds;
+  if (!RE2::FullMatch(text, form, &days, &hours, &minutes, &seconds)) {
+    return std::nullopt;
   }
-  std::int64_t parts = 0;
-  for (bool more = true; more; ++parts) {
-    const std::size_t colon = text.find(':');
-    const auto number = Natural(text.substr(0, colon));
-    if (!number || parts == 3) {
-      return std::nullopt;
-    }
-    seconds = (parts == 0 ? seconds : seconds * 60) + *number;
-    more = colon != std::string_view::npos;
-    text.remove_prefix(more ? colon + 1 : text.size());
-  }
-  return dash != std::string_view::npos && parts != 3
-             ? std::nullopt
-             : std::optional(std::chrono::seconds(seconds));
+  const auto number = [](const std::string& digits) {
+    return ParseNumber<std::int64_t>(digits).value_or(0);  // None are there.
+  };
+  return std::chrono::hours(number(days) * 24 + number(hours)) +
+         std::chrono::minutes(number(minutes)) + std::chrono::seconds(number(seconds));
 }
 
 JobEnd::JobEnd(AsioLoop& loop, const LaunchConfig& config,
