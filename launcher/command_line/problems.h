@@ -27,7 +27,7 @@ struct Problems {
       Add(flag + ": " + result.error().message);
     }
   }
-  void Add(const std::string& problem);
+  void Add(const std::string& problem) { text += (text.empty() ? "" : "\n") + InOneLine(problem); }
   void Add(const Error& error) { Add(error.message); }
 };
 
