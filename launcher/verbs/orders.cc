@@ -9,10 +9,12 @@
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/node_query.h"
-#include "launcher/verbs/rank_spans.h"
+#include "rendezvous/client_asks.h"
 
 namespace ddprun {
 namespace {
+
+constexpr Duration kControlPatience{5'000};
 
 // A node's stacks take 40 s at most.
 Duration PatienceWith(RequestKind kind) {
@@ -96,6 +98,13 @@ std::string OrderJson(const OrderAnswers& answers, RequestKind kind) {
 }
 
 }  // namespace
+
+Result<std::string> AskFor(const ControlCommand& command) {
+  ASSIGN_OR_RETURN(const ServerPlace place, FindServer(command.server));
+  const ControlRequest asked{command.server.run_id, command.verb, command.node, place.access.token};
+  ASSIGN_OR_RETURN(const std::string text, AskControl(place, asked, kControlPatience));
+  return PrintableLine(text) + "\n";
+}
 
 int GiveOrder(const OrderRequest& request) {
   const RequestKind kind = request.spec.kind;

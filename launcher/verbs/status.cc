@@ -1,14 +1,21 @@
 #include "launcher/verbs/status.h"
 
+#include <poll.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
+#include "common/exit_code.h"
 #include "common/files.h"
+#include "common/json.h"
 #include "common/log.h"
 #include "common/slug.h"
 #include "common/text.h"
@@ -27,6 +34,10 @@ namespace {
 constexpr Duration kStatusPatience{5'000};
 constexpr std::size_t kShownNodes = 40;
 constexpr std::size_t kShownEvents = 8;
+constexpr Duration kLookEvery{1'000};
+constexpr Duration kServerLost{15'000};  // A takeover is over by then.
+constexpr const char* kClearScreen = "\033[H\033[J";
+constexpr std::size_t kRows = 24;  // Of a run with many nodes that is watched.
 constexpr std::size_t kMostPageLinks = 4'096;
 
 // ", requeued 2 times, the job ends in 3 h 20 min": its scheduler's part.
@@ -215,6 +226,32 @@ std::string OneRun(const RunStatus& run, std::int64_t now_unix) {
   return text;
 }
 
+Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus>& runs) {
+  if (place.control_socket.empty()) {
+    if (place.access.tls.serves() || place.access.tls.calls()) {
+      return Error{ErrorKind::kUnavailable,
+                   "a server with --tls-cert has no status page on its port. Start its node with "
+                   "--http-listen, and open that address"};
+    }
+    return PagesOf(runs, "http://" + ToString(place.endpoint), place.access.token);
+  }
+  Result<std::string> links = ReadOrdinary(place.control_socket / kPageLinks, kMostPageLinks);
+  return links ? links
+               : Error{ErrorKind::kUnavailable,
+                       "this run of one node has no status page. Start it with "
+                       "--http-listen=127.0.0.1:0"};
+}
+
+std::string TextOfFailure(const Error& error, Duration since, bool json) {
+  if (!json) {
+    return InOneLine("no answer for " + FormatDuration(since) + ": " + error.message) + "\n";
+  }
+  OrderedJson object;
+  object["no_answer_seconds"] = static_cast<double>(since.count()) / 1000;
+  object["why"] = error.message;
+  return JsonText(object);
+}
+
 }  // namespace
 
 std::string FormatStatus(const std::vector<RunStatus>& runs, const std::string& where,
@@ -282,48 +319,61 @@ std::string PagesOf(const std::vector<RunStatus>& runs, const std::string& addre
   return text;
 }
 
-namespace {
-
-Result<std::string> PageAt(const ServerPlace& place, const std::vector<RunStatus>& runs) {
-  if (place.control_socket.empty()) {
-    if (place.access.tls.serves() || place.access.tls.calls()) {
-      return Error{ErrorKind::kUnavailable,
-                   "a server with --tls-cert has no status page on its port. Start its node with "
-                   "--http-listen, and open that address"};
-    }
-    return PagesOf(runs, "http://" + ToString(place.endpoint), place.access.token);
-  }
-  Result<std::string> links = ReadOrdinary(place.control_socket / kPageLinks, kMostPageLinks);
-  if (!links) {
-    return Error{
-        ErrorKind::kUnavailable,
-        "this run of one node has no status page. Start it with --http-listen=127.0.0.1:0"};
-  }
-  return *links;
-}
-
-}  // namespace
-
-Result<std::string> StatusNow(const StatusRequest& request) {
+Result<std::string> StatusNow(const StatusRequest& request, bool* over) {
   if (AsksForPool(request.server)) {
     return PoolNow(request.server, request.json);
   }
   ASSIGN_OR_RETURN(const ServerPlace place, FindServer(request.server));
   const auto runs = RunsAt(place, request.server.run_id);
   if (!runs) {
-    if (runs.error().kind == ErrorKind::kNotFound && !request.server.pool.empty()) {
+    if (runs.error().kind == ErrorKind::kNotFound && !request.server.pool.empty() &&
+        !request.watch) {
       if (const auto queued = QueuedRun(place, request.server.run_id)) {
         return QueuedText(*queued, place, request.json);
       }
     }
     return runs.error();
   }
-  if (request.links) {
+  const bool one = runs->size() == 1;
+  if (over != nullptr) {
+    *over = one && !runs->front().outcome.empty();
+  }
+  if (request.links && !request.watch) {
     return PageAt(place, *runs);
   }
   const std::int64_t now = std::chrono::system_clock::to_time_t(std::chrono::system_clock::now());
-  return request.json ? StatusJson(*runs, place.Where(), now)
-                      : FormatStatus(*runs, place.Where(), now);
+  return request.json           ? StatusJson(*runs, place.Where(), now)
+         : request.watch && one ? FormatScreen(runs->front(), now, kRows)
+                                : FormatStatus(*runs, place.Where(), now);
+}
+
+int WatchStatus(const StatusRequest& request) {
+  const char* const before = !request.json && ::isatty(STDOUT_FILENO) == 1 ? kClearScreen : "";
+  std::optional<Time> lost;
+  for (bool first = true;; first = false) {
+    bool over = false;
+    const Result<std::string> look = StatusNow(request, &over);
+    const Time now = SteadyNow();
+    std::string text;
+    if (look) {
+      lost.reset();
+      text = request.json ? JsonText(ParseJson<OrderedJson>(*look)) : *look;  // On one line.
+    } else {
+      lost = lost.value_or(now);
+      const bool may_return = look.error().kind == ErrorKind::kUnavailable;
+      if (first || !may_return || now - *lost > kServerLost) {
+        return PrintError("status", look.error());
+      }
+      text = TextOfFailure(look.error(), std::chrono::ceil<Duration>(now - *lost), request.json);
+    }
+    if (const int printed = PrintOut(before + text + "\n"); printed != kExitOk) {
+      return printed;
+    }
+    if (over) {
+      return kExitOk;
+    }
+    (void)::poll(nullptr, 0, static_cast<int>(kLookEvery.count()));
+  }
 }
 
 }  // namespace ddprun

@@ -1,13 +1,13 @@
 // `ddprun status`: a server's runs on one screen, or as JSON.
 //
-// Only formatting of what the server tells; asks once, never waits for a change.
+// Only formatting of what the server tells; asks once, and with --watch each second until the run
+// has ended, on a connection of its own each time, so a server that moves is found again.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <vector>
 
-#include "common/endpoint.h"
 #include "launcher/server/server_files.h"
 #include "rendezvous/core/status.h"
 
@@ -17,7 +17,7 @@ struct StatusRequest {
   ServerQuery server;
   bool json = false;
   bool links = false;  // Instead: where its page is.
-  bool watch = false;  // Again each second, until the run has ended: watch_status.h.
+  bool watch = false;  // Again each second, until the run has ended.
 };
 
 // One run: the whole of it; several: one line each, as the server lists them.
@@ -41,7 +41,12 @@ std::string StatusJson(const std::vector<RunStatus>& runs, const std::string& wh
 std::string PagesOf(const std::vector<RunStatus>& runs, const std::string& address,
                     const std::string& token);
 
-// Asks once; for stdout. kUnavailable: no server answers.
-Result<std::string> StatusNow(const StatusRequest& request);
+// Asks once; for stdout. kUnavailable: no server answers. `over` becomes whether the one run is.
+Result<std::string> StatusNow(const StatusRequest& request, bool* over = nullptr);
+
+// Asks again and again, one text after the other. A look that fails is shown in place of the run,
+// and tried again for 15 s. 0: the run has ended; 69: no server answers, or none any more; 1:
+// refused, or the reader has gone.
+int WatchStatus(const StatusRequest& request);
 
 }  // namespace ddprun

@@ -7,7 +7,6 @@
 #include <string_view>
 
 #include "common/check.h"
-#include "common/exit_code.h"
 #include "common/overload.h"
 #include "common/text.h"
 #include "launcher/command_line/config.h"
@@ -19,12 +18,11 @@
 #include "launcher/verbs/environment_report.h"
 #include "launcher/verbs/log_files.h"
 #include "launcher/verbs/pool_status.h"
-#include "launcher/verbs/rank_spans.h"
 #include "launcher/verbs/verb_example.h"
 #include "launcher/verbs/verb_k8s_manifest.h"
 #include "launcher/verbs/verb_line.h"
 #include "launcher/verbs/verb_slurm_script.h"
-#include "launcher/verbs/watch_status.h"
+#include "rendezvous/messages/limits.h"
 
 namespace ddprun {
 namespace {
@@ -68,6 +66,30 @@ Result<std::vector<NodeId>> ParseNodeNames(const std::string& text) {
                    std::to_string(names.size()));
   }
   return names;
+}
+
+std::optional<std::uint32_t> RankIn(std::string_view text) {
+  const auto rank = ParseNumber<std::uint32_t>(text);
+  return rank && *rank <= kMaxWorld ? rank : std::nullopt;
+}
+
+// "3,7,10-12".
+Result<std::vector<RankSpan>> ParseRankSpans(const std::string& flag, const std::string& text) {
+  std::vector<RankSpan> spans;
+  for (const std::string& entry : Split(text.empty() ? "" : text + ",", ',')) {
+    const std::size_t dash = entry.find('-');
+    const auto first = RankIn(entry.substr(0, dash));
+    const auto last = dash == std::string::npos ? first : RankIn(entry.substr(dash + 1));
+    if (!first || !last || *first > *last) {
+      return Invalid(flag + " must be ranks and spans of them, like 3,7,10-12", text);
+    }
+    spans.push_back({*first, *last});
+  }
+  if (spans.size() > kMostRankSpans) {
+    return Invalid(flag + " takes " + std::to_string(kMostRankSpans) + " ranks and spans at most",
+                   text);
+  }
+  return spans;
 }
 
 // The flags that select ranks and nodes of a run.
@@ -360,16 +382,6 @@ constexpr Verb kVerbs[] = {
      "loaded"},
 };
 
-}  // namespace
-
-std::vector<std::string> VerbNames() {
-  return {"rendezvous",   "daemon",       "env",     "completion", "status", "logs",    "stacks",
-          "save",         "drain",        "stop",    "publish",    "report", "check",   "example",
-          "slurm-script", "k8s-manifest", "preload", "new",        "help",   "version", "run"};
-}
-
-namespace {
-
 // "--nnodes=2" of "nnodes=2", or of a text whose program made one dash of two. Empty: it is none.
 std::string PerhapsAFlag(std::string word) {
   const std::size_t size = word.size();
@@ -395,6 +407,12 @@ std::optional<std::string> VerbNamedElsewhere(const std::string& word) {
 }
 
 }  // namespace
+
+std::vector<std::string> VerbNames() {
+  return {"rendezvous",   "daemon",       "env",     "completion", "status", "logs",    "stacks",
+          "save",         "drain",        "stop",    "publish",    "report", "check",   "example",
+          "slurm-script", "k8s-manifest", "preload", "new",        "help",   "version", "run"};
+}
 
 std::string PerhapsAVerb(const std::vector<std::string>& command, const Error& error) {
   if (error.kind != ErrorKind::kNotFound || command.size() < 2 || command[1].starts_with('-')) {

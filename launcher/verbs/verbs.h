@@ -10,7 +10,6 @@
 
 #include "common/result.h"
 #include "launcher/kept_preload_launch.h"
-#include "launcher/verbs/control.h"
 #include "launcher/verbs/logs.h"
 #include "launcher/verbs/new_project.h"
 #include "launcher/verbs/orders.h"

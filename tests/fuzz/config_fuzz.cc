@@ -8,7 +8,6 @@
 #include "launcher/cli.h"
 #include "launcher/command_line/config_file.h"
 #include "launcher/command_line/raw_flags.h"
-#include "launcher/verbs/control.h"
 #include "launcher/verbs/environment_report.h"
 #include "launcher/verbs/logs.h"
 #include "launcher/verbs/orders.h"
@@ -16,7 +15,6 @@
 #include "launcher/verbs/run_stacks.h"
 #include "launcher/verbs/stacks.h"
 #include "launcher/verbs/status.h"
-#include "launcher/verbs/watch_status.h"
 #include "tests/fuzz/fuzz_input.h"
 #include "tests/support/scratch_directory.h"
 
@@ -42,7 +40,7 @@ int GiveOrder(const OrderRequest&) {
 int WatchStatus(const StatusRequest&) {
   CHECK(false);
 }
-Result<std::string> StatusNow(const StatusRequest&) {
+Result<std::string> StatusNow(const StatusRequest&, bool*) {
   CHECK(false);
 }
 Result<std::string> AskFor(const ControlCommand&) {
