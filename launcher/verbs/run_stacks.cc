@@ -11,7 +11,6 @@
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
 #include "launcher/verbs/node_query.h"
-#include "launcher/verbs/rank_spans.h"
 #include "rendezvous/messages/describe.h"
 
 namespace ddprun {
@@ -19,10 +18,6 @@ namespace {
 
 constexpr Duration kStacksPatience{60'000};  // A node takes 40 s at most.
 constexpr std::size_t kShownFrames = 12;
-
-void ComplainOfStacks(const std::string& text) {
-  std::fprintf(stderr, "ddprun stacks: %s\n", InOneLine(text).c_str());
-}
 
 // Why no frame of the rank's program is known, and what to do; "": they are.
 std::string WhyFramesAreMissing(const StackText& stack) {
@@ -104,19 +99,19 @@ int PrintRunStacks(const RunStacksRequest& request) {
     return PrintError("stacks", all.error());
   }
   for (const auto& [node, why] : answers.refused) {
-    ComplainOfStacks("error: node " + node + ": " + why);
+    (void)PrintError("stacks", {ErrorKind::kSystem, "node " + node + ": " + why});
   }
   std::vector<StackText> stacks;
   for (auto& [rank, stack] : ranks) {
     stacks.push_back(std::move(stack));
   }
   if (stacks.empty()) {
-    ComplainOfStacks("error: no worker of the run is running on the nodes that were asked");
-    return 1;
+    return PrintError("stacks", {ErrorKind::kSystem,
+                                 "no worker of the run is running on the nodes that were asked"});
   }
   for (const StackText& stack : stacks) {
     if (const std::string why = WhyFramesAreMissing(stack); !why.empty()) {
-      ComplainOfStacks(why);
+      std::fprintf(stderr, "ddprun stacks: %s\n", InOneLine(why).c_str());
       break;
     }
   }
