@@ -27,15 +27,39 @@ struct WorkerNews {
   std::optional<ExitStatus> ended;
 };
 
-struct AgentOptions {
+// What a launch hands on from its command line as it is.
+struct WorkerFlags {
+  // --redirects, --tee and their like: streams without a bit go to the console alone. `directory`
+  // is filled in per generation.
+  OutputRequest output;
+  // --progress-from: a form that fits no line leaves hangs unseen; nullptr: steps that workers
+  // print are not read.
+  std::shared_ptr<const ProgressForms> progress_from;
+  // --virtual-local-rank: every worker has LOCAL_RANK=0 and sees one GPU as device 0; too few GPUs
+  // keep them from starting.
+  bool virtual_local_rank = false;
+  // --linger: how long processes that workers left may run; 0: they are ended at once.
+  Duration linger{0};
+  // --node-check: the command that checks this machine, for /bin/sh. One that fails on good
+  // machines keeps them out; empty: none is run.
+  std::string node_check;
+  // --node-check-timeout: too short refuses good machines, too long delays their joining.
+  Duration node_check_timeout{60'000};
+  // --host-check: off lets workers fail on a bad GPU.
+  HostCheck host_check = HostCheck::kOn;
+  // --env: variables of workers, with macros in the values (ExpandMacros); they override the
+  // agent's own. Names of ddprun's own end ddprun with exit code 2.
+  std::map<std::string, std::string> variables;
+  // --attach-rank: the rank that has the terminal; none, or a rank of another node: no worker here
+  // has it.
+  std::optional<std::uint32_t> attached;
+};
+
+struct AgentOptions : WorkerFlags {
   // The core's configuration; its time-outs decide when workers are restarted.
   AgentConfig core;
   // The workers' program: a file that is not there makes every generation fail.
   Command command;
-  // Where the workers' output goes; `directory` is filled in per generation.
-  OutputRequest output;
-  // The forms of printed steps; nullptr: steps that workers print are not read.
-  std::shared_ptr<const ProgressForms> progress_from;
   // Some stream of a worker goes to a file (--log-dir, -r, -t); false: output goes to the console
   // alone.
   bool keep_logs = false;
@@ -50,8 +74,6 @@ struct AgentOptions {
   // Where this node's stores listen: an address that other nodes cannot reach fails every
   // generation.
   StorePlace store;
-  // Every worker has LOCAL_RANK=0 and sees one GPU; too few GPUs fail the generation.
-  bool virtual_local_rank = false;
   // Workers of all agents on this machine; 0: of this one. Too few give each worker too many
   // threads.
   std::uint32_t local_world_size = 0;
@@ -74,22 +96,10 @@ struct AgentOptions {
   bool of_daemon = false;
   // A daemon's launch reads the output, or will; if wrongly true, the run's end waits for it.
   bool followed = false;
-  // RunnerConfig's linger: 0 kills the processes that workers left.
-  Duration linger{0};
-  // The command that checks this machine, for /bin/sh; empty: a bad machine is not found.
-  std::string node_check;
-  // Longest time of a check: too short refuses a good machine, too long delays its joining.
-  Duration node_check_timeout{60'000};
-  // The consequence of a bad GPU: kOff lets workers fail on it.
-  HostCheck host_check = HostCheck::kOn;
   // The machine's facts and GPUs that are watched.
   HostWatchOptions host;
-  // --env: variables of workers, with macros (ExpandMacros); they override the agent's own.
-  std::map<std::string, std::string> variables;
   // Variables of workers that the user has not set; the agent's own override them.
   std::map<std::string, std::string> environment;
-  // The rank that has the terminal; none, or a rank of another node: no worker here has it.
-  std::optional<std::uint32_t> attached;
   // CPUs by local rank; none, or an empty set: the agent's own.
   std::vector<CpuSet> cpus;
   // Called before a generation and its files are made; unset: no caller wants to know.

@@ -1,11 +1,7 @@
 #include "launcher/agent_options.h"
 
-#include <algorithm>
-
 #include "agent/host/interfaces.h"
 #include "agent/kept_launch.h"
-#include "launcher/command_line/addresses.h"
-#include "launcher/command_line/flags.h"
 #include "launcher/command_line/host_places.h"
 #include "launcher/kept_preload_launch.h"
 
@@ -63,13 +59,12 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
                        const RunDirectory& directory, const NodeId& node,
                        const std::string& server) {
   AgentOptions options;
+  static_cast<WorkerFlags&>(options) = config;
   options.core = CoreOf(config, node, server);
   if (config.context.task_slot) {
     options.local_world_size = config.context.task_slot->local_size;
   }
-  options.virtual_local_rank = config.virtual_local_rank;
   options.command = prepared.command;
-  options.variables = config.variables;
   options.cpus = prepared.numa.cpus;
   options.may_preload = config.preload != "none" && config.cannot_start.empty();
   options.preload = options.may_preload ? prepared.preload : "";
@@ -79,10 +74,8 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
     options.keep = {config.keep_warm, *socket};
   }
   options.given = OwnKeptLaunch().preload;
-  options.output = config.output;
   options.output.hostname = HostName();
   options.output.merge = config.merge_output ? config.workers : 0;
-  options.progress_from = config.progress_from;
   options.discard_logs = config.DiscardsOutput();
   options.keep_logs = config.KeepsOutput() && !options.discard_logs;
   options.of_daemon = config.context.joins;
@@ -90,12 +83,7 @@ AgentOptions OptionsOf(const LaunchConfig& config, const Preparation& prepared,
     options.output.console_ranks.emplace();  // Its console is the daemon's, for ddprun's own lines.
   }
   options.followed = config.context.followed;
-  options.linger = config.linger;
-  options.host_check = config.host_check;
   options.host = WatchedHost();
-  options.node_check = config.node_check;
-  options.node_check_timeout = config.node_check_timeout;
-  options.attached = config.attached;
   options.run_directory = directory.path();
   options.directory_stays = !directory.temporary();
   options.evidence = EvidencePlace(config.run_dir, directory);

@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <filesystem>
 #include <map>
 #include <memory>
 #include <optional>
@@ -14,10 +13,8 @@
 #include <string_view>
 #include <vector>
 
-#include "agent/host/host_judge.h"
+#include "agent/agent_options.h"
 #include "agent/workers/numa_binding.h"
-#include "agent/workers/progress_lines.h"
-#include "agent/workers/worker_spec.h"
 #include "common/endpoint.h"
 #include "common/log.h"
 #include "common/result.h"
@@ -39,7 +36,7 @@ struct HandledSignals {
   std::vector<std::string> unknown;  // Reported once, and left out.
 };
 
-// Which peers may call, and what this process shows where it calls.
+// Which peers may call, what this process shows where it calls, and what it logs.
 struct AccessFlags {
   // --token-file: the file with the token that all peers must prove; another token than the others'
   // keeps this node out.
@@ -53,11 +50,15 @@ struct AccessFlags {
   TlsFiles tls;
   // --insecure: no token is drawn, and any peer may call.
   bool insecure = false;
+  // --verbose: every step is logged; with --quiet ddprun ends with exit code 2.
+  bool verbose = false;
+  // --log-format: a collector that reads lines of text cannot read JSON.
+  LogFormat log_format = LogFormat::kText;
   // These flags, and perhaps others, with their origins; without them a message names no origin.
   std::vector<Setting> settings;
 };
 
-struct LaunchConfig : AccessFlags, ProgramRequest {
+struct LaunchConfig : AccessFlags, ProgramRequest, WorkerFlags {
   // The settings on which nodes must agree as kSpecFields says: a node with another one is refused.
   RunSpec spec;
   // --nproc-per-node: too many workers share GPUs and cores, or exhaust the memory.
@@ -108,16 +109,6 @@ struct LaunchConfig : AccessFlags, ProgramRequest {
   // --gpu-ids, as CUDA_VISIBLE_DEVICES will have it; empty: all GPUs. A GPU that is not there makes
   // this node one that cannot start; where no GPU is found at all it is a warning.
   std::string gpus;
-  // --attach-rank: a rank that no node has leaves the terminal unused; none: no worker has it.
-  std::optional<std::uint32_t> attached;
-  // --host-check: off lets workers fail on a bad GPU.
-  HostCheck host_check = HostCheck::kOn;
-  // --node-check: a command that fails on good machines keeps them out; empty: none is run.
-  std::string node_check;
-  // --linger: how long processes that workers left may run; 0: they are ended at once.
-  Duration linger{0};
-  // --node-check-timeout: too short refuses good machines, too long delays their joining.
-  Duration node_check_timeout{60'000};
   // --hang-timeout: too short restarts workers in a long step; 0: no worker is judged after its
   // start.
   Duration hang_timeout{600'000};
@@ -136,12 +127,6 @@ struct LaunchConfig : AccessFlags, ProgramRequest {
   std::string cannot_start;
   // --numa-binding: a mode that this machine cannot satisfy keeps its workers from starting.
   NumaMode numa = NumaMode::kNone;
-  // --virtual-local-rank: every worker sees one GPU as device 0; too few GPUs keep them from
-  // starting.
-  bool virtual_local_rank = false;
-  // --env: variables of workers, with macros in the values; names of ddprun's own end ddprun with
-  // exit code 2.
-  std::map<std::string, std::string> variables;
   // --preload: a module that cannot be imported makes every start take its imports.
   std::string preload = "auto";
   // --keep-warm: how long the preload process outlives the run; 0: not at all. Too long holds its
@@ -158,18 +143,10 @@ struct LaunchConfig : AccessFlags, ProgramRequest {
   // --log-dir: where files of the run are kept; empty: with -r or -t in a temporary directory that
   // stays, else none stays.
   std::string log_dir;
-  // --redirects, --tee and their like: streams without a bit go to the console alone.
-  OutputRequest output;
   // --merge-output: equal lines of several ranks are shown once, up to 0.2 s late.
   bool merge_output = false;
-  // --progress-from: a form that fits no line leaves hangs unseen; nullptr: not given.
-  std::shared_ptr<const ProgressForms> progress_from;
-  // --verbose: every step is logged; with --quiet ddprun ends with exit code 2.
-  bool verbose = false;
   // --quiet: only warnings and errors are logged.
   bool quiet = false;
-  // --log-format: a collector that reads lines of text cannot read JSON.
-  LogFormat log_format = LogFormat::kText;
   // --event-log-handler=console: torchrun's events go to stderr; false: to no place.
   bool console_events = false;
   // --dry-run: the plan is printed and nothing started.
@@ -214,10 +191,6 @@ struct ServerConfig : AccessFlags {
   std::optional<Endpoint> http_listen;
   // This process is in a Slurm job, whose nodes may share a token by MUNGE.
   bool in_slurm_job = false;
-  // --verbose: every step is logged.
-  bool verbose = false;
-  // --log-format: a collector that reads lines of text cannot read JSON.
-  LogFormat log_format = LogFormat::kText;
 };
 
 // `ddprun daemon`.
@@ -238,10 +211,6 @@ struct DaemonConfig : AccessFlags {
   // How long a preload process waits for the next run: too long holds its memory; 0: it ends with
   // its run.
   Duration keep_warm{600'000};
-  // --verbose: every step is logged.
-  bool verbose = false;
-  // --log-format: a collector that reads lines of text cannot read JSON.
-  LogFormat log_format = LogFormat::kText;
 };
 
 // Whether the flag was set, to whatever value.
