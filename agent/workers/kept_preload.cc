@@ -71,17 +71,9 @@ Result<PreloadPurpose> ReadPurpose(const UniqueFd& file) {
 
 std::string FirstDifference(const std::map<std::string, std::string>& a,
                             const std::map<std::string, std::string>& b) {
-  for (const auto& [name, value] : a) {
-    if (const auto other = b.find(name); other == b.end() || other->second != value) {
-      return name;
-    }
-  }
-  for (const auto& [name, value] : b) {
-    if (!a.contains(name)) {
-      return name;
-    }
-  }
-  return "";
+  const auto [of_a, of_b] = std::ranges::mismatch(a, b);
+  const bool first_of_b = of_b != b.end() && (of_a == a.end() || of_b->first < of_a->first);
+  return first_of_b ? of_b->first : of_a != a.end() ? of_a->first : "";
 }
 
 std::string DifferenceOf(const PreloadPurpose& a, const PreloadPurpose& b) {
