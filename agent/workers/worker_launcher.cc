@@ -59,7 +59,7 @@ struct WorkerSetup {
 };
 
 bool WorkerSetup::Apply() {
-  if (under_way != nullptr && !under_way->BeginInChild()) {
+  if (under_way != nullptr && !under_way->Begun(::getpid())) {
     errno = ECANCELED;
     return false;
   }
@@ -240,10 +240,6 @@ std::vector<unsigned long> MaskOf(const CpuSet& cpus) {
 LaunchUnderWay::LaunchUnderWay() : wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 // Either the process sees that it was given up, or the giving up sees the process.
-bool LaunchUnderWay::BeginInChild() {
-  return Begun(::getpid());
-}
-
 bool LaunchUnderWay::Begun(pid_t pid) {
   pid_ = pid;
   return !given_up_;

@@ -14,7 +14,6 @@
 #include <mutex>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "agent/workers/worker_spec.h"
@@ -48,9 +47,8 @@ class LaunchUnderWay {
   // Becomes readable then; -1: the system had none.
   int wake() const { return wake_.get(); }
 
-  // In the new process, which shares the agent's memory: false: it is not to continue.
-  bool BeginInChild();
-  // Another process made it: the same.
+  // Of the new process, in that (it shares the agent's memory) or where another one made it: false:
+  // it is not to continue.
   bool Begun(pid_t pid);
   // The launch has returned; only then the process may be reaped.
   void End();
