@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "agent/workers/child_run.h"
 #include "common/log.h"
 
 namespace ddprun {
@@ -21,19 +20,8 @@ std::string Readable(std::string_view printed) {
   return text;
 }
 
-}  // namespace
-
-// The thread stays for as long as the process does, which would die with it (PDEATHSIG).
-struct SchedulerCommand::Call {
-  Result<std::string> Ask();  // On the thread.
-
-  Done done;  // On the loop.
-  std::vector<std::string> words;
-  Result<std::string> answer = std::string();  // The thread's, until it has ended.
-  ChildRun child;
-};
-
-Result<std::string> SchedulerCommand::Call::Ask() {
+// On the thread.
+Result<std::string> Ask(ChildRun& child, const std::vector<std::string>& words) {
   WorkerSpec spec;
   ASSIGN_OR_RETURN(spec.command.file, FindProgram(words.front(), GetProcessEnv));
   spec.command.argv = words;
@@ -57,29 +45,22 @@ Result<std::string> SchedulerCommand::Call::Ask() {
   return Readable(printed[STDOUT_FILENO]);
 }
 
-SchedulerCommand::~SchedulerCommand() {
-  call_->done = nullptr;
-  call_->child.GiveUp();
-}
+}  // namespace
 
 SchedulerCommand::SchedulerCommand(Loop& loop, const std::vector<std::string>& words,
-                                   Duration limit, Done done)
-    : call_(std::make_shared<Call>()) {
-  call_->words = words;
-  call_->done = std::move(done);
+                                   Duration limit, Done done) {
+  const auto answer = std::make_shared<Result<std::string>>(std::string());
   loop.RunBounded(
-      limit, [call = call_] { call->answer = call->Ask(); },
-      [call = call_, limit](bool in_time) {
-        if (!in_time) {
-          call->child.GiveUp();
-        }
-        if (const Done done = std::exchange(call->done, nullptr)) {
-          done(in_time ? call->answer
-                       : Error{ErrorKind::kUnavailable, call->words.front() +
-                                                            " has not answered within " +
-                                                            FormatDuration(limit)});
-        }
-      });
+      limit, [child = child_, answer, words] { *answer = Ask(*child, words); },
+      life_.Guard(
+          [this, answer, limit, name = words.front(), done = std::move(done)](bool in_time) {
+            if (!in_time) {
+              child_->GiveUp();
+            }
+            done(in_time ? *answer
+                         : Error{ErrorKind::kUnavailable,
+                                 name + " has not answered within " + FormatDuration(limit)});
+          }));
 }
 
 }  // namespace ddprun

@@ -11,6 +11,8 @@
 #include <string>
 #include <vector>
 
+#include "agent/workers/child_run.h"
+#include "common/lifetime.h"
 #include "common/loop.h"
 #include "common/result.h"
 
@@ -24,11 +26,14 @@ class SchedulerCommand {
 
   // `done` once, on the loop, later than the constructor's end.
   SchedulerCommand(Loop& loop, const std::vector<std::string>& words, Duration limit, Done done);
-  ~SchedulerCommand();  // Kills what still runs; `done` is not called then.
+  // Kills what still runs; `done` is not called then.
+  ~SchedulerCommand() { child_->GiveUp(); }
 
  private:
-  struct Call;
-  const std::shared_ptr<Call> call_;  // Shared with its thread.
+  // Shared with its thread, which stays for as long as the process does: that would die with it
+  // (PDEATHSIG).
+  const std::shared_ptr<ChildRun> child_ = std::make_shared<ChildRun>();
+  const Lifetime life_;
 };
 
 }  // namespace ddprun
