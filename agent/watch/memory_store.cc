@@ -1,9 +1,13 @@
 #include "agent/watch/memory_store.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <limits>
 #include <utility>
 
 #include "agent/watch/memory_kills.h"
@@ -18,6 +22,21 @@ Error Refused(std::string why) {
   return {ErrorKind::kRefused, std::move(why)};
 }
 
+// The size of a memfd that is sealed against shrinking and growing. Asked first of what may be
+// anything: it waits for nothing.
+Result<std::uint64_t> BytesOfSealed(int fd) {
+  constexpr int kSealed = F_SEAL_SHRINK | F_SEAL_GROW;
+  const int seals = ::fcntl(fd, F_GET_SEALS);
+  if (seals < 0 || (seals & kSealed) != kSealed) {
+    return Refused("it is not a memfd that is sealed against shrinking and growing");
+  }
+  struct stat info {};
+  if (::fstat(fd, &info) != 0) {
+    return SystemError("look at", "a memfd", errno);
+  }
+  return static_cast<std::uint64_t>(info.st_size);
+}
+
 // This process needs descriptors for other things too.
 Result<void> CheckRoom(int fd) {
   rlimit files{};
@@ -29,6 +48,23 @@ Result<void> CheckRoom(int fd) {
 }
 
 }  // namespace
+
+ForeignDescriptors::ForeignDescriptors()
+    : line_(std::make_shared<TaskQueue>(std::numeric_limits<std::size_t>::max())) {}
+
+ForeignFd ForeignDescriptors::Take(UniqueFd fd) {
+  auto owned = std::make_unique<UniqueFd>(std::move(fd));
+  return {owned.release(), [line = line_](UniqueFd* last) {
+            const auto closes = std::shared_ptr<UniqueFd>(last);
+            if (!line->Post([closes] { closes->Reset(); })) {
+              (void)closes->Release();  // Without a thread it is better left open than waited for.
+            }
+          }};
+}
+
+bool ForeignDescriptors::full() const {
+  return line_->waiting() >= kMostWaiting;
+}
 
 Result<void> MemoryStore::Hear(std::uint32_t local_rank, const Notification& said,
                                const SentDescriptor& sent) {

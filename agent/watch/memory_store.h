@@ -15,15 +15,36 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
-#include "agent/watch/foreign_descriptor.h"
 #include "agent/workers/worker_spec.h"
+#include "common/files.h"
 #include "common/result.h"
+#include "common/task_queue.h"
 #include "proto/notify.h"
 
 namespace ddprun {
+
+// A descriptor that another process made. Closing one may wait: for a disk, for a peer, or for
+// gigabytes to be freed. So the last reference closes it on a thread, wherever it goes.
+using ForeignFd = std::shared_ptr<const UniqueFd>;
+
+// Any thread.
+class ForeignDescriptors {
+ public:
+  // So many wait for one that does not close: a receiver takes no more.
+  static constexpr std::size_t kMostWaiting = 64;
+
+  ForeignDescriptors();
+
+  ForeignFd Take(UniqueFd fd);
+  bool full() const;
+
+ private:
+  std::shared_ptr<TaskQueue> line_;  // With what was taken.
+};
 
 // A descriptor that came beside a datagram.
 struct SentDescriptor {
