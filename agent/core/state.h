@@ -1,6 +1,7 @@
 // A node agent's configuration, and its state. Values; changed by node_agent's Step alone.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -172,9 +173,15 @@ struct AgentState : NodeStanding {
 };
 
 // Its workers are being stopped, and this one was not dying before.
-bool WasStopped(const AgentState& state, std::uint32_t local_rank);
+inline bool WasStopped(const AgentState& state, std::uint32_t local_rank) {
+  return state.phase == AgentPhase::kStopping && !state.dying.contains(local_rank);
+}
 
 // How long an idle agent without a server waits: the join timeout before the first contact.
-Duration OutageLimit(const AgentState& state, const AgentConfig& config);
+inline Duration OutageLimit(const AgentState& state, const AgentConfig& config) {
+  const Duration limit = state.ever_heard ? config.outage_limit
+                                          : std::min(config.outage_limit, config.spec.join_timeout);
+  return config.cannot_start.empty() ? limit : std::min(limit, kTellsOthers);
+}
 
 }  // namespace ddprun
