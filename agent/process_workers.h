@@ -66,11 +66,7 @@ class ProcessWorkers final : public NodeWorkers {
   // The window size of ddprun's terminal has changed.
   void SetWindows() { runner_.SetWindows(); }
 
-  std::string Unread() { return runner_.Unread(); }
-  // On standard output, among what the workers print.
-  void Print(std::string_view text) { runner_.Print(text); }
-  // Waits until the console has taken what the workers printed, or the limit is over.
-  void FlushOutput(Duration limit) { runner_.FlushOutput(limit); }
+  Consoles& consoles() { return runner_.consoles(); }
 
  private:
   std::filesystem::path NewAttemptDirectory(const Placement& placement);

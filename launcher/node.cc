@@ -67,7 +67,7 @@ Result<int> LaunchedNode::Run() {
   if (const pid_t kept = agent_->workers.KeepPreload(); kept > 0) {
     guard_.Spare(kept);
   }
-  agent_->workers.FlushOutput(kOutputFlushLimit);
+  agent_->workers.consoles().Flush(kOutputFlushLimit);
   if (evidence_) {
     evidence_->LookLast();
   }
@@ -323,7 +323,7 @@ void LaunchedNode::OnExit(const Exit& exit) {
   const bool run_ended = exit.finish && (exit.finish->ending == Ending::kSucceeded ||
                                          exit.finish->ending == Ending::kFailed);
   if (run_ended && !config_.context.word.empty()) {
-    agent_->workers.Print(RunEndMark(config_.context.word, exit.code));
+    agent_->workers.consoles().out.Append(RunEndMark(config_.context.word, exit.code));
   }
   end_->Begin(exit);
 }

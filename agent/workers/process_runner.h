@@ -118,14 +118,8 @@ class ProcessRunner {
   // 0: this worker is not running.
   pid_t PidOf(std::uint32_t local_rank) const;
 
-  // The console that has not taken all of the workers' output yet, for people; "": none.
-  std::string Unread() { return consoles_.Unread(); }
-
-  // On standard output, among what the workers print.
-  void Print(std::string_view text) { consoles_.out.Append(text); }
-  // Blocks until the console has taken what the workers printed, or the limit is over: for an agent
-  // about to exit.
-  void FlushOutput(Duration limit) { consoles_.Flush(limit); }
+  // Which take what the workers print.
+  Consoles& consoles() { return consoles_; }
 
  private:
   struct Worker {

@@ -34,19 +34,17 @@ void AgentEnd::Begin(const Exit& exit) {
 }
 
 LaunchEnd::Steps AgentEnd::Steps() {
-  return {[this] { return parts_.agent.workers.Unread(); },
-          [this](std::function<void()> done) { Report(std::move(done)); },
+  return {[this] { return parts_.agent.workers.consoles().Unread(); },
+          // For people, and in a pod for those that ask what became of it.
+          [this](const std::function<void()>& done) {
+            parts_.agent.workers.WhenEvidenceIsKept([this, done] { Tell(done); });
+          },
           [this](std::function<void()> done) { return ServeOn(std::move(done)); },
           [this] {
-            const std::string unread = parts_.agent.workers.Unread();
+            const std::string unread = parts_.agent.workers.consoles().Unread();
             return unread.empty() && !FlushLog(Duration{0}) ? "standard error" : unread;
           },
           [this] { parts_.loop.Stop(); }};
-}
-
-// For people, and in a pod for those that ask what became of it.
-void AgentEnd::Report(std::function<void()> done) {
-  parts_.agent.workers.WhenEvidenceIsKept([this, done = std::move(done)] { Tell(done); });
 }
 
 void AgentEnd::Tell(const std::function<void()>& done) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 
 #include "agent/guard.h"
 #include "agent/process_agent.h"
@@ -41,7 +40,6 @@ class AgentEnd {
 
  private:
   LaunchEnd::Steps Steps();
-  void Report(std::function<void()> done);
   void Tell(const std::function<void()>& done);
   bool IsTakenAway() const;
   void HandOver(Time limit, std::function<void()> done);
