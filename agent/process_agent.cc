@@ -1,5 +1,6 @@
 #include "agent/process_agent.h"
 
+#include <functional>
 #include <utility>
 
 #include "agent/commands/logs_job.h"
@@ -45,12 +46,7 @@ std::unique_ptr<RequestJob> MakeJob(Loop& loop, ProcessWorkers& workers, AgentDr
         return BeginStopSoon(loop, driver, stop_soon);
       });
     case RequestKind::kStacks:
-      return MakeStacksJob(
-          loop,
-          [&workers](const RequestSpec& wanted, LiveStacks::Done done) {
-            return workers.TakeLiveStacks(wanted, std::move(done));
-          },
-          spec);
+      return MakeStacksJob(loop, std::bind_front(&ProcessWorkers::TakeLiveStacks, &workers), spec);
     case RequestKind::kEvidence:
       return MakeStacksJob(
           loop,
