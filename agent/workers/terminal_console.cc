@@ -19,30 +19,23 @@ TerminalRows::Stream TerminalConsole::Add(std::string prefix, std::string name) 
 }
 
 void TerminalConsole::Feed(TerminalRows::Stream stream, std::string_view bytes) {
-  std::string out;
-  const bool fresh = rows_.AtFreshRow();
-  rows_.Feed(stream, bytes, loop_.Now(), out);
-  PassOn(fresh, out);
+  Change([&](std::string& out) { rows_.Feed(stream, bytes, loop_.Now(), out); });
 }
 
 void TerminalConsole::End(TerminalRows::Stream stream) {
-  std::string out;
-  const bool fresh = rows_.AtFreshRow();
-  rows_.End(stream, out);
-  PassOn(fresh, out);
+  Change([&](std::string& out) { rows_.End(stream, out); });
 }
 
-void TerminalConsole::PassOn(bool at_fresh_row, std::string_view bytes) {
-  if (!bytes.empty()) {
+void TerminalConsole::Change(const std::function<void(std::string& out)>& rows) {
+  const bool at_fresh_row = rows_.AtFreshRow();
+  std::string out;
+  rows(out);
+  if (!out.empty()) {
     // ddprun's own line of what it waits for may be there.
-    sink_.Append((at_fresh_row ? "\x1b[K" : "") + std::string(bytes));
+    sink_.Append((at_fresh_row ? "\x1b[K" : "") + out);
   }
-  timer_.ArmAt(rows_.due(), [this] {
-    std::string out;
-    const bool fresh = rows_.AtFreshRow();
-    rows_.TakeDue(loop_.Now(), out);
-    PassOn(fresh, out);
-  });
+  timer_.ArmAt(rows_.due(),
+               [this] { Change([this](std::string& due) { rows_.TakeDue(loop_.Now(), due); }); });
 }
 
 void TerminalConsole::LookAtWindow() {

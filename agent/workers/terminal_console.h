@@ -4,6 +4,7 @@
 // On the loop.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -28,7 +29,8 @@ class TerminalConsole {
   OutputSink& sink() { return sink_; }
 
  private:
-  void PassOn(bool at_fresh_row, std::string_view bytes);
+  // `rows` changes them, and says what the terminal is to be sent.
+  void Change(const std::function<void(std::string& out)>& rows);
 
   Loop& loop_;
   OutputSink& sink_;
