@@ -92,27 +92,17 @@ RankDetails RankDetailsOf(const AgentState& state, const AgentConfig& config) {
 }
 
 std::optional<Time> NextWake(const AgentState& state, const AgentConfig& config) {
+  const bool idle = state.phase == AgentPhase::kIdle;
+  const std::optional<Time> outage = state.heard + OutageLimit(state, config);
   std::optional<Time> wake;
-  const auto consider = [&](const std::optional<Time>& when) {
-    if (when) {
-      wake = wake ? std::min(*wake, *when) : *when;
+  for (const std::optional<Time>& when :
+       {state.terminate_at, state.kill_at, state.unkillable_at, state.exit_at, state.retry_at,
+        state.fitness.again, state.fitness.patience, state.leave_at, NextLate(state, config),
+        UnwatchedAt(state, config), StartJudgedAt(state, config), FenceTime(state, config),
+        StopTime(state), idle ? outage : std::nullopt}) {
+    if (when && (!wake || *when < *wake)) {
+      wake = when;
     }
-  };
-  consider(state.terminate_at);
-  consider(state.kill_at);
-  consider(state.unkillable_at);
-  consider(state.exit_at);
-  consider(state.retry_at);
-  consider(state.fitness.again);
-  consider(state.fitness.patience);
-  consider(state.leave_at);
-  consider(NextLate(state, config));
-  consider(UnwatchedAt(state, config));
-  consider(StartJudgedAt(state, config));
-  consider(FenceTime(state, config));
-  consider(StopTime(state));
-  if (state.phase == AgentPhase::kIdle) {
-    consider(state.heard + OutageLimit(state, config));
   }
   return wake;
 }
