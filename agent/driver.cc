@@ -59,7 +59,10 @@ void AgentDriver::Feed(const AgentEvent& event) {
   for (const AgentEffect& effect : TakeStep(state_, event, loop_.Now())) {
     CarryOut(effect);
   }
-  CloseUnneededStore();
+  // Clients of an older generation must not meet each other, nor a newer one's keys.
+  if (!NeedsStore(state_)) {
+    parts_.stores.End();
+  }
   ShowLiveLine();
   timer_.ArmAt(NextWake(state_, config_), [this] { Feed(AgentTick{}); });
 }
@@ -134,13 +137,6 @@ void AgentDriver::NotePeers(const Result<SyncReply>& reply) {
   if (run != nullptr) {
     peers_of_ = run->placement.world_id;
     peers_ = reply->peers;
-  }
-}
-
-// Clients of an older generation must not meet each other, nor a newer one's keys.
-void AgentDriver::CloseUnneededStore() {
-  if (!NeedsStore(state_)) {
-    parts_.stores.End();
   }
 }
 

@@ -89,7 +89,6 @@ class AgentDriver {
   void OnSpoke(const WorkerWord& word);
   void OnWorkerEnded(WorkerEnd end);
   void OnAllGone();
-  void CloseUnneededStore();
   void ShowLiveLine();
   const std::string& OwnAddresses(Hosting hosting);
   void NotePeers(const Result<SyncReply>& reply);
