@@ -2,6 +2,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <functional>
+#include <map>
 
 #include "common/text.h"
 #include "launcher/cli_server.h"
@@ -379,30 +381,6 @@ Result<CommandLine> ParseCheck(const std::vector<std::string>& args, const GetEn
   return line;
 }
 
-}  // namespace
-
-std::vector<std::string> MisspeltVariables(const std::map<std::string, std::string>& environment) {
-  std::vector<std::string> flags;
-  std::ranges::transform(FlagTable(), std::back_inserter(flags), &FlagRow::name);
-  std::vector<std::string> warnings;
-  for (const auto& entry : environment) {
-    const std::string& variable = entry.first;
-    const auto meant = MeantVariable(flags, variable);
-    const bool known = std::ranges::any_of(
-        kOtherVariables, [&](const auto& other) { return other.second == variable; });
-    if (meant && !known) {
-      warnings.push_back("ignoring the variable " + variable + "; did you mean " + *meant + "?");
-    }
-  }
-  return warnings;
-}
-
-std::string ProgramName(const std::string& argv0) {
-  return argv0.substr(argv0.rfind('/') + 1) == "torchrun" ? "torchrun" : "ddprun";
-}
-
-namespace {
-
 // `ddprun help`, `ddprun help VERB`, `ddprun help SLUG`, `ddprun help FLAG`, and what is none of
 // these but asked for like one.
 Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv& get_env) {
@@ -474,6 +452,26 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
 
 }  // namespace
 
+std::vector<std::string> MisspeltVariables(const std::map<std::string, std::string>& environment) {
+  std::vector<std::string> flags;
+  std::ranges::transform(FlagTable(), std::back_inserter(flags), &FlagRow::name);
+  std::vector<std::string> warnings;
+  for (const auto& entry : environment) {
+    const std::string& variable = entry.first;
+    const auto meant = MeantVariable(flags, variable);
+    const bool known = std::ranges::any_of(
+        kOtherVariables, [&](const auto& other) { return other.second == variable; });
+    if (meant && !known) {
+      warnings.push_back("ignoring the variable " + variable + "; did you mean " + *meant + "?");
+    }
+  }
+  return warnings;
+}
+
+std::string ProgramName(const std::string& argv0) {
+  return argv0.substr(argv0.rfind('/') + 1) == "torchrun" ? "torchrun" : "ddprun";
+}
+
 Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const GetEnv& get_env,
                                      const std::string& name) {
   if (args.size() == 1 && (args.front() == "--version" || args.front() == "-V")) {
@@ -484,26 +482,16 @@ Result<CommandLine> ParseCommandLine(const std::vector<std::string>& args, const
     return ParseLaunch(args, get_env, name);
   }
   const std::vector<std::string> rest(args.begin() + 1, args.end());
-  if (verb == "help") {
-    return ParseHelp(rest, get_env);
-  }
-  if (verb == "version") {
-    return CommandLine(Print{VersionText()});
-  }
-  if (verb == "run") {
-    return ParseLaunch(rest, get_env, name);
-  }
-  if (verb == "daemon") {
-    return ParseDaemon(args, get_env);
-  }
-  if (verb == "rendezvous") {
-    return ParseServer(args, get_env);
-  }
-  if (verb == "completion") {
-    return ParseCompletion(rest);
-  }
-  if (verb == "check") {
-    return ParseCheck(rest, get_env);
+  const std::map<std::string, std::function<Result<CommandLine>()>> parsers = {
+      {"help", [&] { return ParseHelp(rest, get_env); }},
+      {"version", [] { return Result<CommandLine>(CommandLine(Print{VersionText()})); }},
+      {"run", [&] { return ParseLaunch(rest, get_env, name); }},
+      {"daemon", [&] { return ParseDaemon(args, get_env); }},
+      {"rendezvous", [&] { return ParseServer(args, get_env); }},
+      {"completion", [&] { return ParseCompletion(rest); }},
+      {"check", [&] { return ParseCheck(rest, get_env); }}};
+  if (const auto parser = parsers.find(verb); parser != parsers.end()) {
+    return parser->second();
   }
   if (IsVerb(verb)) {
     ASSIGN_OR_RETURN(VerbRequest request, ParseVerb(args, get_env));
