@@ -34,25 +34,6 @@ Result<void> CheckStateDir(const ServerConfig& config) {
   return {};
 }
 
-}  // namespace
-
-// Every address at once is more often a mistake than intended.
-Result<void> CheckExposure(const std::string& flag, const Endpoint& endpoint,
-                           const AccessFlags& flags) {
-  const bool proves = !flags.token_file.empty() || !flags.token.empty() ||
-                      !flags.tls.authority.empty() || !flags.run_dir.empty();
-  if (!IsWildcard(endpoint.host) || proves || flags.insecure) {
-    return {};
-  }
-  return Error{ErrorKind::kInvalid,
-               flag + "=" + ToString(endpoint) +
-                   " would let any peer join without a token, on every address of this machine. "
-                   "Name one address, or set --token-file (or DDPRUN_TOKEN), --tls-ca or "
-                   "--insecure"};
-}
-
-namespace {
-
 void AddTls(FlagRows& flags, TlsFiles& tls, const char* certificate, const char* authority) {
   flags.Value("--tls-cert", tls.certificate, "FILE", certificate);
   flags.Value("--tls-key", tls.key, "FILE", "Its key (PEM, mode 600; or DDPRUN_TLS_KEY)");
@@ -106,6 +87,21 @@ void AddAccess(FlagRows& flags, ServerConfig& config) {
 }
 
 }  // namespace
+
+// Every address at once is more often a mistake than intended.
+Result<void> CheckExposure(const std::string& flag, const Endpoint& endpoint,
+                           const AccessFlags& flags) {
+  const bool proves = !flags.token_file.empty() || !flags.token.empty() ||
+                      !flags.tls.authority.empty() || !flags.run_dir.empty();
+  if (!IsWildcard(endpoint.host) || proves || flags.insecure) {
+    return {};
+  }
+  return Error{ErrorKind::kInvalid,
+               flag + "=" + ToString(endpoint) +
+                   " would let any peer join without a token, on every address of this machine. "
+                   "Name one address, or set --token-file (or DDPRUN_TOKEN), --tls-ca or "
+                   "--insecure"};
+}
 
 Result<CommandLine> ParseServer(const std::vector<std::string>& args, const GetEnv& get_env) {
   VerbLine line("Runs a rendezvous server alone, until it is stopped", args);

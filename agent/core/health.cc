@@ -167,6 +167,43 @@ ProgressGroup ProgressOf(const Heartbeat& heartbeat) {
   return group;
 }
 
+// The time-out that has no effect while no progress is seen; 0: none is set, or --start-timeout
+// ends the start of unseen workers all the same.
+Duration WatchedFor(const AgentConfig& config) {
+  if (config.hang_timeout > Duration{0}) {
+    return config.hang_timeout;
+  }
+  return config.judges_unseen ? Duration{0} : config.start_timeout;
+}
+
+void JudgeStart(AgentStepContext& step) {
+  AgentState& state = step.state;
+  const std::optional<Time> due = StartJudgedAt(state, step.config);
+  if (!due || step.now < *due) {
+    return;
+  }
+  if (step.now > *due + kLate && !std::exchange(state.start_forgiven, true)) {
+    *state.start_due += step.now - *due + kAfterPause;
+    return;
+  }
+  for (std::uint32_t local = 0; local < step.config.workers; ++local) {
+    if (!IsJudgedAtStart(state, step.config, local)) {
+      continue;
+    }
+    const auto [worker, unseen] = state.heartbeats.try_emplace(local);
+    Heartbeat& heartbeat = worker->second;
+    if (unseen) {
+      heartbeat.source = ProgressSource::kCollectives;
+      heartbeat.unjoined = true;
+      heartbeat.since = step.now;
+    }
+    heartbeat.phase = PhaseBefore(true, heartbeat.phase == kInCollective);
+    heartbeat.late = true;
+    heartbeat.allowed = step.config.start_timeout;
+    step.send = true;
+  }
+}
+
 }  // namespace
 
 void OnWorkerSpoke(AgentStepContext& step, const WorkerSpoke& spoke) {
@@ -222,19 +259,6 @@ void HearNoMoreOf(AgentState& state, std::uint32_t ended_local_rank) {
   state.ended.insert(ended_local_rank);
 }
 
-namespace {
-
-// The time-out that has no effect while no progress is seen; 0: none is set, or --start-timeout
-// ends the start of unseen workers all the same.
-Duration WatchedFor(const AgentConfig& config) {
-  if (config.hang_timeout > Duration{0}) {
-    return config.hang_timeout;
-  }
-  return config.judges_unseen ? Duration{0} : config.start_timeout;
-}
-
-}  // namespace
-
 std::optional<Time> UnwatchedAt(const AgentState& state, const AgentConfig& config) {
   const Duration timeout = WatchedFor(config);
   const bool unwatched = config.says_unwatched && state.phase == AgentPhase::kRunning &&
@@ -261,38 +285,6 @@ void BeginStart(AgentStepContext& step) {
                              : std::nullopt;
   step.state.start_forgiven = false;
 }
-
-namespace {
-
-void JudgeStart(AgentStepContext& step) {
-  AgentState& state = step.state;
-  const std::optional<Time> due = StartJudgedAt(state, step.config);
-  if (!due || step.now < *due) {
-    return;
-  }
-  if (step.now > *due + kLate && !std::exchange(state.start_forgiven, true)) {
-    *state.start_due += step.now - *due + kAfterPause;
-    return;
-  }
-  for (std::uint32_t local = 0; local < step.config.workers; ++local) {
-    if (!IsJudgedAtStart(state, step.config, local)) {
-      continue;
-    }
-    const auto [worker, unseen] = state.heartbeats.try_emplace(local);
-    Heartbeat& heartbeat = worker->second;
-    if (unseen) {
-      heartbeat.source = ProgressSource::kCollectives;
-      heartbeat.unjoined = true;
-      heartbeat.since = step.now;
-    }
-    heartbeat.phase = PhaseBefore(true, heartbeat.phase == kInCollective);
-    heartbeat.late = true;
-    heartbeat.allowed = step.config.start_timeout;
-    step.send = true;
-  }
-}
-
-}  // namespace
 
 void FindLateWorkers(AgentStepContext& step) {
   if (const auto unwatched = UnwatchedAt(step.state, step.config);

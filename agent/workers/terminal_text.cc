@@ -59,6 +59,22 @@ void TakeBack(std::string& row) {
   }
 }
 
+// `text` with those of its sequences that `keep` wants; one that does not end is left out.
+std::string WithSequences(std::string_view text, bool (*keep)(const Sequence&)) {
+  std::string kept;
+  while (true) {
+    const std::size_t at = std::min(text.find(kEsc), text.size());
+    kept += text.substr(0, at);
+    text.remove_prefix(at);
+    const Sequence sequence = text.empty() ? Sequence{} : SequenceAt(text);
+    if (sequence.size == 0) {
+      return kept;
+    }
+    kept += keep(sequence) ? text.substr(0, sequence.size) : std::string_view();
+    text.remove_prefix(sequence.size);
+  }
+}
+
 }  // namespace
 
 std::size_t EndOfLine(std::string_view bytes) {
@@ -109,26 +125,6 @@ std::string RowText(std::string_view text) {
   row.resize(WholeCharacters(row, std::min(row.size(), kMostOfRow)));
   return row + (colored ? "\x1b[m" : "");
 }
-
-namespace {
-
-// `text` with those of its sequences that `keep` wants; one that does not end is left out.
-std::string WithSequences(std::string_view text, bool (*keep)(const Sequence&)) {
-  std::string kept;
-  while (true) {
-    const std::size_t at = std::min(text.find(kEsc), text.size());
-    kept += text.substr(0, at);
-    text.remove_prefix(at);
-    const Sequence sequence = text.empty() ? Sequence{} : SequenceAt(text);
-    if (sequence.size == 0) {
-      return kept;
-    }
-    kept += keep(sequence) ? text.substr(0, sequence.size) : std::string_view();
-    text.remove_prefix(sequence.size);
-  }
-}
-
-}  // namespace
 
 std::string WithoutEscapes(std::string_view text) {
   return WithSequences(text, [](const Sequence&) { return false; });

@@ -128,6 +128,29 @@ Result<void> TakeTaskSlot(const ContextQuery& query, const SlurmStep& step,
   return {};
 }
 
+// "4(x2)" -> 4; none where nodes differ.
+std::optional<std::uint32_t> EqualCount(const std::string& text) {
+  const auto counts = ExpandCounts(text);
+  const bool equal = counts && !counts->empty() &&
+                     std::all_of(counts->begin(), counts->end(),
+                                 [&](std::uint32_t count) { return count == counts->front(); });
+  return equal ? std::optional(counts->front()) : std::nullopt;
+}
+
+// The step that one ddprun per node needs. sbatch's own --ntasks and --cpus-per-task would reach
+// srun as variables: both are said.
+std::vector<std::string> SrunWords(const ContextQuery& query, std::uint32_t nodes) {
+  const std::string count = std::to_string(nodes);
+  std::vector<std::string> words = {
+      "srun",       "--kill-on-bad-exit=0", "--wait=0",           "--no-kill",
+      "-N" + count, "-n" + count,           "--ntasks-per-node=1"};
+  const auto cpus = EqualCount(Text(query, "SLURM_JOB_CPUS_PER_NODE").value_or(""));
+  if (cpus) {
+    words.push_back("-c" + std::to_string(*cpus));
+  }
+  return words;
+}
+
 }  // namespace
 
 Result<std::optional<LaunchContext>> ReadSlurm(const ContextQuery& query) {
@@ -178,33 +201,6 @@ Result<std::optional<LaunchContext>> ReadSlurm(const ContextQuery& query) {
                  std::to_string(place.count) + (context.node.empty() ? "" : ", " + context.node);
   return std::optional(std::move(context));
 }
-
-namespace {
-
-// "4(x2)" -> 4; none where nodes differ.
-std::optional<std::uint32_t> EqualCount(const std::string& text) {
-  const auto counts = ExpandCounts(text);
-  const bool equal = counts && !counts->empty() &&
-                     std::all_of(counts->begin(), counts->end(),
-                                 [&](std::uint32_t count) { return count == counts->front(); });
-  return equal ? std::optional(counts->front()) : std::nullopt;
-}
-
-// The step that one ddprun per node needs. sbatch's own --ntasks and --cpus-per-task would reach
-// srun as variables: both are said.
-std::vector<std::string> SrunWords(const ContextQuery& query, std::uint32_t nodes) {
-  const std::string count = std::to_string(nodes);
-  std::vector<std::string> words = {
-      "srun",       "--kill-on-bad-exit=0", "--wait=0",           "--no-kill",
-      "-N" + count, "-n" + count,           "--ntasks-per-node=1"};
-  const auto cpus = EqualCount(Text(query, "SLURM_JOB_CPUS_PER_NODE").value_or(""));
-  if (cpus) {
-    words.push_back("-c" + std::to_string(*cpus));
-  }
-  return words;
-}
-
-}  // namespace
 
 Result<std::optional<LaunchContext>> ReadSlurmBatch(const ContextQuery& query) {
   if (!Text(query, "SLURM_JOB_ID") || StepOf(query) || IsBeneathMpi(query)) {

@@ -86,6 +86,73 @@ Result<std::optional<Endpoint>> BindOrFind(RendezvousServer& server, const Launc
   }
 }
 
+// In a shared directory: the endpoint itself comes first where it is this machine's; then the
+// address that other nodes reach this one at, with the same port if it is free.
+Result<ServerRole> JoinFailover(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
+  auto channel = std::make_unique<FollowingChannel>(loop);  // Before `role`: it outlives failover.
+  ServerRole role;
+  role.where = ToString(config.endpoint) + " (or its successor)";
+  FailoverOptions options;
+  options.core.given = config.endpoint;
+  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config));
+  const auto claims = std::make_shared<ClaimDirectory>(config.run_dir);
+  RETURN_IF_ERROR(claims->Prepare());
+  options.claims = claims;
+  options.tell_guard = std::move(news.tell_guard);
+  ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(access, config.run_dir));
+  role.operators_token = options.operators_token;
+  const auto network = std::make_shared<GrpcNetwork>(loop, access, options.operators_token);
+  if (!access.tls.serves()) {  // A browser asks in the clear.
+    network->UsePage(std::move(news.page));
+  }
+  options.network = network;
+  options.new_term_config = NewTermConfig;
+  options.on_serving = [on_serving = std::move(news.on_serving)](const NewServer& server) {
+    RaiseFileLimit();
+    on_serving(server);
+  };
+  options.on_stepped_down = std::move(news.on_stepped_down);
+  ASSIGN_OR_RETURN(const std::string address, FindLocalAddress(config));
+  options.places = {{address, config.endpoint.port}, {address, 0}};
+  role.failover = std::make_unique<FailoverDriver>(loop, std::move(options), channel.get());
+  if (MayServe(config)) {
+    std::unique_ptr<RendezvousServer> server = network->NewRendezvous(role.failover->Handlers());
+    const bool derived = config.context.derived_port;
+    Result<std::optional<Endpoint>> bound = BindOrFind(*server, config);
+    // If the user chose no port, any free one will do, since the claim names it.
+    if (!bound && bound.error().kind != ErrorKind::kNotFound && !derived) {
+      return bound.error();
+    }
+    if (bound && *bound) {
+      Endpoint known = **bound;
+      known.host = IsWildcard(known.host) ? HostName() : known.host;
+      role.failover->UseServer(std::move(server), known);
+    }
+  }
+  role.channel = std::move(channel);
+  return role;
+}
+
+Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
+  ServerRole role;
+  CoordinatorConfig term_config = NewTermConfig();
+  term_config.alone = true;
+  role.coordinator = std::make_unique<CoordinatorDriver>(loop, term_config);
+  role.channel = LocalChannelTo(loop, role.coordinator->Handlers());
+  role.where = "this process";
+  if (config.literal_master) {
+    Result<ListenSocket> socket = ListenOn(config.endpoint);
+    if (!socket) {
+      return Error{socket.error().kind,
+                   Continue(socket.error().message,
+                            ". Choose another --master-port, --master-addr or --rdzv-endpoint")};
+    }
+    role.store_port = socket->endpoint.port;
+    role.store_socket = std::move(socket->fd);
+  }
+  return role;
+}
+
 }  // namespace
 
 void ServerRole::OnStoreClients(AsioLoop& loop, std::function<void(UniqueFd)> adopt) {
@@ -156,77 +223,6 @@ void ServerRole::Close() {
     server->Shutdown();
   }
 }
-
-namespace {
-
-// In a shared directory: the endpoint itself comes first where it is this machine's; then the
-// address that other nodes reach this one at, with the same port if it is free.
-Result<ServerRole> JoinFailover(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
-  auto channel = std::make_unique<FollowingChannel>(loop);  // Before `role`: it outlives failover.
-  ServerRole role;
-  role.where = ToString(config.endpoint) + " (or its successor)";
-  FailoverOptions options;
-  options.core.given = config.endpoint;
-  ASSIGN_OR_RETURN(const Access access, ChooseAccess(config));
-  const auto claims = std::make_shared<ClaimDirectory>(config.run_dir);
-  RETURN_IF_ERROR(claims->Prepare());
-  options.claims = claims;
-  options.tell_guard = std::move(news.tell_guard);
-  ASSIGN_OR_RETURN(options.operators_token, OperatorsToken(access, config.run_dir));
-  role.operators_token = options.operators_token;
-  const auto network = std::make_shared<GrpcNetwork>(loop, access, options.operators_token);
-  if (!access.tls.serves()) {  // A browser asks in the clear.
-    network->UsePage(std::move(news.page));
-  }
-  options.network = network;
-  options.new_term_config = NewTermConfig;
-  options.on_serving = [on_serving = std::move(news.on_serving)](const NewServer& server) {
-    RaiseFileLimit();
-    on_serving(server);
-  };
-  options.on_stepped_down = std::move(news.on_stepped_down);
-  ASSIGN_OR_RETURN(const std::string address, FindLocalAddress(config));
-  options.places = {{address, config.endpoint.port}, {address, 0}};
-  role.failover = std::make_unique<FailoverDriver>(loop, std::move(options), channel.get());
-  if (MayServe(config)) {
-    std::unique_ptr<RendezvousServer> server = network->NewRendezvous(role.failover->Handlers());
-    const bool derived = config.context.derived_port;
-    Result<std::optional<Endpoint>> bound = BindOrFind(*server, config);
-    // If the user chose no port, any free one will do, since the claim names it.
-    if (!bound && bound.error().kind != ErrorKind::kNotFound && !derived) {
-      return bound.error();
-    }
-    if (bound && *bound) {
-      Endpoint known = **bound;
-      known.host = IsWildcard(known.host) ? HostName() : known.host;
-      role.failover->UseServer(std::move(server), known);
-    }
-  }
-  role.channel = std::move(channel);
-  return role;
-}
-
-Result<ServerRole> StandAlone(AsioLoop& loop, const LaunchConfig& config) {
-  ServerRole role;
-  CoordinatorConfig term_config = NewTermConfig();
-  term_config.alone = true;
-  role.coordinator = std::make_unique<CoordinatorDriver>(loop, term_config);
-  role.channel = LocalChannelTo(loop, role.coordinator->Handlers());
-  role.where = "this process";
-  if (config.literal_master) {
-    Result<ListenSocket> socket = ListenOn(config.endpoint);
-    if (!socket) {
-      return Error{socket.error().kind,
-                   Continue(socket.error().message,
-                            ". Choose another --master-port, --master-addr or --rdzv-endpoint")};
-    }
-    role.store_port = socket->endpoint.port;
-    role.store_socket = std::move(socket->fd);
-  }
-  return role;
-}
-
-}  // namespace
 
 Result<ServerRole> TakeServerRole(AsioLoop& loop, const LaunchConfig& config, ServerNews news) {
   if (HasFailover(config)) {

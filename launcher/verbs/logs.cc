@@ -265,28 +265,6 @@ void LogsSession::Print() {
   }
 }
 
-}  // namespace
-
-std::string FormatLogLine(const LogLine& line, bool json) {
-  const bool is_error = line.of == AnswerKind::kErr;
-  if (!json) {
-    return ClockTime(line.unix_ms) + " [r" + std::to_string(line.rank) + " " + line.node +
-           (is_error ? "!] " : "] ") + PrintableLine(line.text) + "\n";
-  }
-  OrderedJson object;
-  if (line.unix_ms > 0) {
-    object["unix_time"] = static_cast<double>(line.unix_ms) / 1000;
-  }
-  object["node"] = line.node;
-  object["rank"] = line.rank;
-  object["generation"] = line.generation;
-  object["stream"] = is_error ? "stderr" : "stdout";
-  object["text"] = line.text;
-  return JsonText(object) + "\n";
-}
-
-namespace {
-
 // A run of a pool that its server does not know.
 std::optional<PoolQueued> Queued(const Error& error, const ServerQuery& server) {
   if (error.kind != ErrorKind::kNotFound || server.pool.empty()) {
@@ -347,6 +325,24 @@ int PrintDirectory(const LogsRequest& request) {
 }
 
 }  // namespace
+
+std::string FormatLogLine(const LogLine& line, bool json) {
+  const bool is_error = line.of == AnswerKind::kErr;
+  if (!json) {
+    return ClockTime(line.unix_ms) + " [r" + std::to_string(line.rank) + " " + line.node +
+           (is_error ? "!] " : "] ") + PrintableLine(line.text) + "\n";
+  }
+  OrderedJson object;
+  if (line.unix_ms > 0) {
+    object["unix_time"] = static_cast<double>(line.unix_ms) / 1000;
+  }
+  object["node"] = line.node;
+  object["rank"] = line.rank;
+  object["generation"] = line.generation;
+  object["stream"] = is_error ? "stderr" : "stdout";
+  object["text"] = line.text;
+  return JsonText(object) + "\n";
+}
 
 // A server that went while it was followed has a successor, or comes back, or the run is over.
 int PrintLogs(const LogsRequest& request) {
