@@ -84,8 +84,10 @@ bool StartFromMemory(const TrainConfig& config, const CheckpointStore& store,
   if (!goes_on) {
     return false;  // The disk has the same training, and says why it cannot continue.
   }
-  start.plan = {
-      .kind = StartKind::kFromMemory, .state = *std::move(goes_on), .notes = std::move(notes)};
+  start.plan = {.kind = StartKind::kFromMemory,
+                .state = *std::move(goes_on),
+                .state_from = remembered.rank,
+                .notes = std::move(notes)};
   if (made) {
     start.last_saved = made->step;
   }
@@ -133,6 +135,7 @@ Result<void> StartFromDisk(const TrainConfig& config, CheckpointStore& store,
 std::string ToText(const StartPlan& plan) {
   nlohmann::json json = {{"kind", static_cast<int>(plan.kind)},
                          {"state", ToJson(StateFile{plan.state, {}})},
+                         {"state_from", plan.state_from},
                          {"notes", plan.notes}};
   if (plan.refusal) {
     json["refusal"] = {{"kind", static_cast<int>(plan.refusal->kind)},
@@ -147,6 +150,7 @@ Result<StartPlan> StartPlanFromText(std::string_view text) {
     // Of this very version: AgreeOnSettings has compared it.
     const nlohmann::json json = ParseJson(text);
     plan.kind = static_cast<StartKind>(json.at("kind").get<int>());
+    plan.state_from = json.at("state_from").get<std::uint32_t>();
     plan.notes = json.at("notes").get<std::vector<std::string>>();
     if (json.contains("refusal")) {
       plan.refusal = Error{static_cast<ErrorKind>(json.at("refusal").at("kind").get<int>()),

@@ -28,6 +28,7 @@ struct StartPlan {
   StartKind kind = StartKind::kFresh;
   std::optional<Error> refusal;    // Every rank ends with it.
   TrainState state;                // Where to continue; a fresh start is a state too.
+  std::uint32_t state_from = 0;    // The rank whose learner has the state.
   std::vector<std::string> notes;  // For the log: warnings, and what was adapted.
 };
 

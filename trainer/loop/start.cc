@@ -201,7 +201,7 @@ Result<void> CompareSamples(Training& training) {
   return AgreeOnSamples(all);
 }
 
-Result<Start> AgreeOnStart(Training& training, Saving& saving) {
+Result<StartPlan> AgreeOnStart(Training& training, Saving& saving) {
   const auto choice = std::make_shared<Choice>();
   if (training.IsRankZero()) {
     training.printer.emplace(training.config.progress_interval);
@@ -227,26 +227,22 @@ Result<Start> AgreeOnStart(Training& training, Saving& saving) {
     text = ToText(plan ? *plan : StartPlan{.refusal = plan.error()});
   }
   ASSIGN_OR_RETURN(text, training.group->BroadcastText(std::move(text)));
-  Start start;
-  ASSIGN_OR_RETURN(start.plan, StartPlanFromText(text));
-  if (start.plan.refusal) {
+  ASSIGN_OR_RETURN(StartPlan plan, StartPlanFromText(text));
+  if (plan.refusal) {
     // With its reason on every rank: the launcher may end rank 0 before it prints its own line.
-    return Error{start.plan.refusal->kind, (training.IsRankZero() ? "" : "rank 0 did not start: ") +
-                                               start.plan.refusal->message};
+    return Error{plan.refusal->kind,
+                 (training.IsRankZero() ? "" : "rank 0 did not start: ") + plan.refusal->message};
   }
-  if (start.plan.kind == StartKind::kFromMemory) {
-    start.state_from = choice->remembered->rank;
-    if (start.state_from == training.env.rank) {
-      RETURN_IF_ERROR(training.learner->CopyFrom(*choice->found));
-    }
+  if (plan.kind == StartKind::kFromMemory && plan.state_from == training.env.rank) {
+    RETURN_IF_ERROR(training.learner->CopyFrom(*choice->found));
   }
-  return start;
+  return plan;
 }
 
-Result<void> StartFrom(const Start& start, Training& training) {
+Result<void> StartFrom(const StartPlan& plan, Training& training) {
   const TrainConfig& config = training.config;
   TrainState& state = training.state;
-  state = start.plan.state;
+  state = plan.state;
   state.finished = false;
   // Of the results of the training that this one continues from, only those that continue too.
   state.metrics = ValidationMetrics(state.metrics);
@@ -268,10 +264,10 @@ Result<void> StartFrom(const Start& start, Training& training) {
     state.samples_in_epoch = 0;
   }
   training.schedule = ScheduleOf(config.learning, state.step + training.StepsLeft());
-  RETURN_IF_ERROR(training.learner->Start(state.buckets, start.state_from));
+  RETURN_IF_ERROR(training.learner->Start(state.buckets, plan.state_from));
   training.heartbeat.Resume(state.step);
   if (training.IsRankZero()) {
-    LogStart(training, start.plan);
+    LogStart(training, plan);
   }
   return {};
 }

@@ -5,8 +5,6 @@
 // does not fit the data or the checkpoint.
 #pragma once
 
-#include <cstdint>
-
 #include "common/result.h"
 #include "trainer/loop/saving.h"
 #include "trainer/loop/training.h"
@@ -20,16 +18,11 @@ Result<void> JoinWorld(Training& training);
 // Whether all ranks have as many samples.
 Result<void> CompareSamples(Training& training);
 
-struct Start {
-  StartPlan plan;                // Without a refusal.
-  std::uint32_t state_from = 0;  // The rank whose learner has the state.
-};
-
 // Rank 0 chooses, and the others follow. If each rank looked at the disk by itself, they could see
-// different things. Opens rank 0's outputs.
-Result<Start> AgreeOnStart(Training& training, Saving& saving);
+// different things. Opens rank 0's outputs. The plan has no refusal.
+Result<StartPlan> AgreeOnStart(Training& training, Saving& saving);
 
 // Gives all ranks that state: then steps can be taken.
-Result<void> StartFrom(const Start& start, Training& training);
+Result<void> StartFrom(const StartPlan& plan, Training& training);
 
 }  // namespace ddprun

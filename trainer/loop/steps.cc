@@ -165,12 +165,12 @@ Result<TrainingEnd> TrainingSteps::Run(const std::function<Result<TrainingEnd>()
 
 Result<bool> TrainingSteps::Begin(
     const std::function<Result<std::unique_ptr<BatchFeed>>()>& make_feed) {
-  ASSIGN_OR_RETURN(const Start start, AgreeOnStart(training_, saving_));
-  if (start.plan.kind == StartKind::kFinished) {
-    RETURN_IF_ERROR(RepeatResult(training_, saving_, start.plan.state));
+  ASSIGN_OR_RETURN(const StartPlan plan, AgreeOnStart(training_, saving_));
+  if (plan.kind == StartKind::kFinished) {
+    RETURN_IF_ERROR(RepeatResult(training_, saving_, plan.state));
     return false;
   }
-  RETURN_IF_ERROR(StartFrom(start, training_));
+  RETURN_IF_ERROR(StartFrom(plan, training_));
   ASSIGN_OR_RETURN(feed_, make_feed());
   for (StepObserver* const observer : training_.observers) {
     RETURN_IF_ERROR(observer->BeforeFirstStep());
