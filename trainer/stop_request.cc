@@ -19,15 +19,15 @@ std::atomic<bool> save_asked{false};
 static_assert(std::atomic<int>::is_always_lock_free && std::atomic<bool>::is_always_lock_free);
 
 void OnSignal(int signal, siginfo_t* info, void*) {
+  if (signal == StopRequest::SaveSignal()) {
+    save_asked = true;
+    return;
+  }
   if (SaysEndAtOnce(*info) || (signal == SIGINT && asked != 0 && ends_on_second)) {
     _exit(kExitSignalBase + signal);
   }
   int none = 0;
   asked.compare_exchange_strong(none, signal);
-}
-
-void OnSaveSignal(int) {
-  save_asked = true;
 }
 
 }  // namespace
@@ -37,13 +37,9 @@ void StopRequest::Catch(bool alone) {
   struct sigaction action {};
   action.sa_sigaction = OnSignal;
   action.sa_flags = SA_SIGINFO | SA_RESTART;
-  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2}) {
+  for (const int signal : {SIGTERM, SIGINT, SIGUSR1, SIGUSR2, SaveSignal()}) {
     CHECK(::sigaction(signal, &action, nullptr) == 0);
   }
-  struct sigaction save {};
-  save.sa_handler = OnSaveSignal;
-  save.sa_flags = SA_RESTART;
-  CHECK(::sigaction(SaveSignal(), &save, nullptr) == 0);
 }
 
 int StopRequest::SaveSignal() {

@@ -22,7 +22,9 @@ constexpr std::size_t kWriteChunk = 256 << 10;
 constexpr std::size_t kReadChunk = 256 << 10;
 constexpr unsigned kDirectoryMode = 0777;  // The umask decides, as for anything a program makes.
 
-Error WithNotFound(Error error, int error_number) {
+// SystemError, of kind kNotFound where that is the reason.
+Error Failed(std::string_view tried, const fs::path& on, int error_number) {
+  Error error = SystemError(tried, on.native(), error_number);
   error.kind = error_number == ENOENT ? ErrorKind::kNotFound : ErrorKind::kSystem;
   return error;
 }
@@ -55,7 +57,7 @@ class OperatingSystemFiles : public FileSystem {
       entry.increment(code);
     }
     if (code) {
-      return WithNotFound(SystemError("list", directory.native(), code.value()), code.value());
+      return Failed("list", directory, code.value());
     }
     if (names.size() == kMaxNames) {
       return Invalid("the directory holds too many files", directory.native());
@@ -110,7 +112,7 @@ class OperatingSystemFiles : public FileSystem {
       fd = UniqueFd(::open(path.c_str(), kNew, 0666));
     }
     if (!fd) {
-      return WithNotFound(SystemError("create", path.native(), errno), errno);
+      return Failed("create", path, errno);
     }
     StreamDigest digest;
     std::string small;  // Pieces not worth a system call each.
@@ -142,16 +144,13 @@ class OperatingSystemFiles : public FileSystem {
     if (error_number == EEXIST) {
       return false;
     }
-    return WithNotFound(
-        SystemError("link " + existing.native() + " to", name.native(), error_number),
-        error_number);
+    return Failed("link " + existing.native() + " to", name, error_number);
   }
 
   Result<void> Rename(const fs::path& from, const fs::path& to) override {
     if (::rename(from.c_str(), to.c_str()) != 0) {
       const int error_number = errno;
-      return WithNotFound(SystemError("rename " + from.native() + " to", to.native(), error_number),
-                          error_number);
+      return Failed("rename " + from.native() + " to", to, error_number);
     }
     return {};
   }

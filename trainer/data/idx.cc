@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <boost/endian/conversion.hpp>
 #include <cerrno>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <string>
 #include <utility>
 
@@ -80,11 +82,7 @@ Result<std::vector<std::uint32_t>> Dimensions(const std::filesystem::path& path,
 }
 
 std::size_t Product(const std::vector<std::uint32_t>& dimensions) {
-  std::size_t size = 1;
-  for (const std::uint32_t dimension : dimensions) {
-    size *= dimension;
-  }
-  return size;
+  return std::accumulate(dimensions.begin(), dimensions.end(), std::size_t{1}, std::multiplies<>());
 }
 
 // `bytes`: of the whole file, unpacked.
