@@ -8,8 +8,10 @@
 #include <algorithm>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "common/log.h"
+#include "common/text.h"
 #include "proto/memory_block.h"
 #include "trainer/checkpoint/memory_block.h"
 
@@ -31,19 +33,11 @@ std::size_t MostBytes() {
 
 // The descriptor that the agent has handed on; none: -1.
 int FindHandedOn() {
-  const std::string pid = GetProcessEnv("LISTEN_PID").value_or("");
-  if (pid != std::to_string(::getpid())) {
-    return -1;
-  }
-  std::string names = GetProcessEnv("LISTEN_FDNAMES").value_or("") + ":";
-  for (int fd = kFirstBlock; !names.empty(); ++fd) {
-    const std::size_t colon = names.find(':');
-    if (names.substr(0, colon) == kName) {
-      return fd;
-    }
-    names.erase(0, colon + 1);
-  }
-  return -1;
+  const std::vector<std::string> names = Split(GetProcessEnv("LISTEN_FDNAMES").value_or(""), ':');
+  const auto found = std::ranges::find(names, kName);
+  return GetProcessEnv("LISTEN_PID") == std::to_string(::getpid()) && found != names.end()
+             ? kFirstBlock + static_cast<int>(found - names.begin())
+             : -1;
 }
 
 }  // namespace

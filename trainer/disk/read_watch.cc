@@ -8,10 +8,6 @@ namespace {
 
 constexpr std::chrono::seconds kTellAliveEvery{5};
 
-std::string InSeconds(std::chrono::seconds time) {
-  return std::to_string(time.count()) + " s";
-}
-
 // One read, once it has been seen.
 struct LongRead {
   explicit LongRead(ReadWatch::Clock::time_point since) : begin(since), wait(since, 0) {}
@@ -22,7 +18,7 @@ struct LongRead {
 
   void Look(ReadWatch::Clock::time_point now, const ReadWatchOptions& options) {
     const DiskWait::Due due = wait.Look(now, options.asked_to_stop());
-    const std::string lasted = InSeconds(wait.Lasted(now));
+    const std::string lasted = std::to_string(wait.Lasted(now).count()) + " s";
     if (due.give_up) {
       options.give_up({ErrorKind::kUnavailable, "asked to stop, but " + options.what + " for " +
                                                     lasted +

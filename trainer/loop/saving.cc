@@ -17,20 +17,6 @@ namespace {
 // From a start from memory to its first checkpoint, where none is due before.
 constexpr std::chrono::seconds kOwed{10};
 
-Writer WriterOf(const WorkerEnv& env) {
-  const bool alone = env.run_id.empty();
-  return MakeWriter(alone ? "alone" : env.run_id, env.term, env.generation, env.world_id);
-}
-
-CheckpointConfig StoreConfig(const TrainConfig& config, const std::string& model_description) {
-  CheckpointConfig store;
-  store.directory = config.checkpoint_dir;
-  store.keep_last = static_cast<std::size_t>(config.keep_last);
-  store.model = config.model;
-  store.model_description = model_description;
-  return store;
-}
-
 }  // namespace
 
 MemorySnapshots* Saving::OpenMemory() {
@@ -44,8 +30,16 @@ Result<ChosenStart> Saving::Choose(const TrainState& asked,
                                    const std::optional<Remembered>& remembered) {
   CHECK(!store_);
   last_handed_over_ = std::chrono::steady_clock::now();
-  store_.emplace(RealFileSystem(), StoreConfig(training_.config, asked.model_description));
-  ASSIGN_OR_RETURN(const std::vector<std::string> warnings, store_->Claim(WriterOf(training_.env)));
+  store_.emplace(RealFileSystem(),
+                 CheckpointConfig{.directory = training_.config.checkpoint_dir,
+                                  .keep_last = static_cast<std::size_t>(training_.config.keep_last),
+                                  .model = training_.config.model,
+                                  .model_description = asked.model_description,
+                                  .alive = {}});
+  const WorkerEnv& env = training_.env;
+  ASSIGN_OR_RETURN(const std::vector<std::string> warnings,
+                   store_->Claim(MakeWriter(env.run_id.empty() ? "alone" : env.run_id, env.term,
+                                            env.generation, env.world_id)));
   for (const std::string& warning : warnings) {
     training_.Say(LogLevel::kWarning, warning);
   }

@@ -1,6 +1,6 @@
 #include "trainer/profiler/memory.h"
 
-#include <charconv>
+#include <cstdlib>
 
 #include "common/files.h"
 #include "common/format.h"
@@ -15,15 +15,9 @@ double MegabytesOf(std::uint64_t bytes) {
 // A line of /proc/self/status, such as "VmRSS:     1234 kB", in bytes.
 std::uint64_t StatusBytes(const std::string& status, const std::string& key) {
   const std::size_t at = status.find(key + ":");
-  if (at == std::string::npos) {
-    return 0;
-  }
-  const std::size_t digits = status.find_first_of("0123456789", at);
-  std::uint64_t kilobytes = 0;
-  if (digits != std::string::npos) {
-    std::from_chars(status.data() + digits, status.data() + status.size(), kilobytes);
-  }
-  return kilobytes * 1024;
+  return at == status.npos
+             ? 0
+             : std::strtoull(status.c_str() + at + key.size() + 1, nullptr, 10) * 1024;
 }
 
 }  // namespace
