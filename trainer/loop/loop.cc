@@ -17,32 +17,27 @@
 namespace ddprun {
 namespace {
 
-// Whether samples are read from files. Bundled data sets do not count: they are installed with the
-// program, so they are hardly on a disk that hangs at times.
-bool SamplesLieOnDisks(const TrainConfig& config) {
-  const DatasetEntry& dataset = *FindDataset(config.dataset);
-  return dataset.reads_files && config.data_root != BundledDatasetRoot(dataset.bundled);
-}
-
 // All ranks wait for the slowest one.
 Result<void> LoadData(Training& training, std::function<Result<Dataset>()> load) {
   const std::string& name = training.config.dataset;
-  const bool reads_files = FindDataset(name)->reads_files;
+  const DatasetEntry& entry = *FindDataset(name);
   const auto loaded = std::make_shared<std::optional<Dataset>>();
   RETURN_IF_ERROR(
       AwaitTogether(training, {.what = "the data set (" + name + ") is being " +
-                                       (reads_files ? "loaded" : "made in memory"),
+                                       (entry.reads_files ? "loaded" : "made in memory"),
                                .work = [load = std::move(load), loaded]() -> Result<void> {
                                  ASSIGN_OR_RETURN(*loaded, load());
                                  return {};
                                },
-                               .on_disk = reads_files}));
+                               .on_disk = entry.reads_files}));
   if (!*loaded) {
     return Error{ErrorKind::kUnavailable, "a peer of rank " + std::to_string(training.env.rank) +
                                               " has no data (see that rank's own error)"};
   }
   training.dataset = std::move(**loaded);
-  training.samples_on_disk = SamplesLieOnDisks(training.config);
+  // Bundled data sets are installed with the program, so they are hardly on a disk that hangs.
+  training.samples_on_disk =
+      entry.reads_files && training.config.data_root != BundledDatasetRoot(entry.bundled);
   training.final_sets = {{"train", &training.dataset.train}, {"test", &training.dataset.test}};
   return CompareSamples(training);
 }

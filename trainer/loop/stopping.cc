@@ -3,8 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <functional>
-#include <utility>
 
 #include "trainer/disk/disk_wait.h"
 #include "trainer/stop_request.h"
@@ -25,12 +23,8 @@ Result<void> Stopping::BeforeFirstStep() {
   agreed_at_ = Clock::now();
   StopRequest::Catch(training_.env.run_id.empty());
   if (training_.env.world_size > 1) {
-    std::function<bool()> asked;
-    if (training_.run_files) {
-      asked = [this] { return training_.run_files->stop(); };
-    }
     training_.guard.emplace(
-        training_.heartbeat, std::move(asked),
+        training_.heartbeat, [this] { return training_.run_files && training_.run_files->stop(); },
         training_.samples_on_disk ? DiskWait::kStopPatience : std::chrono::seconds(0));
   }
   return {};

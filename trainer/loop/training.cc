@@ -7,16 +7,6 @@
 #include "trainer/stop_request.h"
 
 namespace ddprun {
-namespace {
-
-// A little less than the time that peers wait in a collective, so that this rank reports first.
-std::optional<std::chrono::milliseconds> PatienceOfPeers(const TrainConfig& config,
-                                                         const WorkerEnv& env) {
-  const Duration patience = config.peer_timeout;
-  return env.world_size > 1 ? std::optional(patience - patience / 8) : std::nullopt;
-}
-
-}  // namespace
 
 Training::Training(const TrainConfig& train_config, const WorkerEnv& worker_env,
                    const Notifier& notifier, const Device& own_device,
@@ -25,11 +15,13 @@ Training::Training(const TrainConfig& train_config, const WorkerEnv& worker_env,
       env(worker_env),
       device(own_device),
       heartbeat(notifier),
-      reads({.what = "samples of " + config.dataset + " are being read",
-             .limit = PatienceOfPeers(config, env),
-             .asked_to_stop = [] { return StopRequest::Signal().has_value(); },
-             .alive = [this] { heartbeat.Extend(); },
-             .give_up = std::move(fail)}) {}
+      reads(
+          {.what = "samples of " + config.dataset + " are being read",
+           // A little less than peers wait in a collective, so that this rank reports first.
+           .limit = env.world_size > 1 ? std::optional(config.peer_timeout * 7 / 8) : std::nullopt,
+           .asked_to_stop = [] { return StopRequest::Signal().has_value(); },
+           .alive = [this] { heartbeat.Extend(); },
+           .give_up = std::move(fail)}) {}
 
 void Training::Say(LogLevel level, const std::string& text) {
   if (printer) {
