@@ -1,5 +1,6 @@
 #include "launcher/command_line/config.h"
 
+#include <re2/re2.h>
 #include <signal.h>
 
 #include <algorithm>
@@ -98,20 +99,13 @@ Result<std::optional<std::vector<std::uint32_t>>> ParseRanks(const std::string& 
 }
 
 Result<std::vector<std::string>> ParseFilters(const std::string& text) {
-  std::vector<std::string> filters;
-  std::string filter;
-  for (std::size_t i = 0; i <= text.size(); ++i) {
-    const bool comma = i < text.size() && text[i] == ',';
-    if (comma && i + 1 < text.size() && text[i + 1] == ',') {
-      filter += ',';
-      ++i;
-    } else if (comma || i == text.size()) {
-      if (!filter.empty()) {  // An empty one would be in every line.
-        filters.push_back(std::exchange(filter, {}));
-      }
-    } else {
-      filter += text[i];
-    }
+  constexpr std::string_view kComma("\0", 1);  // In no text of a command line.
+  std::string marked = text;
+  ReplaceAll(marked, ",,", kComma);
+  std::vector<std::string> filters = Split(marked, ',');
+  std::erase(filters, "");  // It would be in every line.
+  for (std::string& filter : filters) {
+    ReplaceAll(filter, kComma, ",");
   }
   return filters;
 }
@@ -162,37 +156,20 @@ Result<HandledSignals> ParseSignals(const std::string& text) {
 }
 
 Result<std::string> ParsePreload(const std::string& preload) {
-  const Error wrong = Invalid(
-      "--preload takes auto, none, Python modules (torch,torch._dynamo), imports, or "
-      "imports,-MODULE",
-      preload);
-  std::string_view rest = preload;
-  bool imports = false;
-  bool leaves_out = false;
-  while (true) {
-    std::string_view name = rest.substr(0, rest.find(','));
-    const bool last = name.size() == rest.size();
-    rest.remove_prefix(last ? 0 : name.size() + 1);
-    imports |= name == "imports";
-    if (name.starts_with('-')) {
-      leaves_out = true;
-      name.remove_prefix(1);
-    }
-    bool begins = true;
-    for (const char c : name) {
-      const bool letter = c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c < 0;
-      if (!letter && (begins || !(IsDigit(c) || c == '.'))) {
-        return wrong;
-      }
-      begins = c == '.';
-    }
-    if (begins) {
-      return wrong;
-    }
-    if (last) {
-      return leaves_out && !imports ? Result<std::string>(wrong) : preload;
-    }
+  // Python's letters are those of every alphabet.
+  const std::string word = R"([A-Za-z_\x80-\xff][\w\x80-\xff]*)";
+  const std::string module = "-?" + word + R"((?:\.)" + word + ")*";
+  static const RE2 modules(module + "(?:," + module + ")*", RE2::Latin1);
+  const std::string list = "," + preload + ",";
+  const bool leaves_out = list.find(",-") != list.npos;
+  const bool imports = list.find(",imports,") != list.npos;
+  if (!RE2::FullMatch(preload, modules) || (leaves_out && !imports)) {
+    return Invalid(
+        "--preload takes auto, none, Python modules (torch,torch._dynamo), imports, or "
+        "imports,-MODULE",
+        preload);
   }
+  return preload;
 }
 
 namespace {

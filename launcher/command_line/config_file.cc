@@ -1,5 +1,7 @@
 #include "launcher/command_line/config_file.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <sstream>
@@ -15,42 +17,19 @@ namespace {
 constexpr std::size_t kMaxSettingsFile = 1 << 20;
 constexpr const char* kHere = "ddprun.toml";
 
-// The part before a # that stands outside of quotes.
-std::string WithoutComment(const std::string& line) {
-  char quote = 0;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    if (quote == 0 && line[i] == '#') {
-      return line.substr(0, i);
-    }
-    if (quote == 0 && (line[i] == '"' || line[i] == '\'')) {
-      quote = line[i];
-    } else if (quote == '"' && line[i] == '\\') {
-      ++i;
-    } else if (line[i] == quote) {
-      quote = 0;
-    }
+// "two words", 'as it is', or one bare word: number, true, false. A comment may follow. Of TOML's
+// escapes \" and \\ alone.
+std::optional<std::string> Value(std::string_view text) {
+  static const RE2 form(
+      R"re((?:"((?:[^"\\]|\\["\\])*)"|'([^']*)'|([^#"'\[\]{}, \t]+))\s*(?:#.*)?)re", RE2::Latin1);
+  std::string escaped;
+  std::string as_it_is;
+  std::string bare;
+  if (!RE2::FullMatch(text, form, &escaped, &as_it_is, &bare)) {
+    return std::nullopt;
   }
-  return line;
-}
-
-// "two words", 'as it is', or one bare word: number, true, false. Of TOML's escapes \" and
-// \\ alone.
-std::optional<std::string> Value(const std::string& text) {
-  const char quote = text.empty() ? '\0' : text.front();
-  if (quote != '"' && quote != '\'') {
-    const bool bare = !text.empty() && text.find_first_of("\"'[]{}, \t") == std::string::npos;
-    return bare ? std::optional(text) : std::nullopt;
-  }
-  std::string value;
-  std::size_t i = 1;
-  for (; i < text.size() && text[i] != quote; ++i) {
-    const bool escape = quote == '"' && text[i] == '\\';
-    if (escape && (++i == text.size() || (text[i] != '"' && text[i] != '\\'))) {
-      return std::nullopt;
-    }
-    value += text[i];
-  }
-  return i + 1 == text.size() ? std::optional(value) : std::nullopt;
+  RE2::GlobalReplace(&escaped, R"(\\(.))", R"(\1)");
+  return escaped + as_it_is + bare;  // One of them is there.
 }
 
 }  // namespace
@@ -62,7 +41,7 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
   std::stringstream stream(text.starts_with(mark) ? text.substr(mark.size()) : text);
   std::string line;
   for (int number = 1; std::getline(stream, line); ++number) {
-    line = Trimmed(WithoutComment(line));
+    line = std::string(Trimmed(line));
     const std::string where = name + ":" + std::to_string(number);
     const auto bad = [&](const std::string& what) {
       return Error{ErrorKind::kInvalid, where + ": " + InOneLine(what)};
@@ -70,7 +49,7 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
     if (line.find('\0') != std::string::npos) {
       return bad("the line contains a zero byte");
     }
-    if (line.empty()) {
+    if (line.empty() || line.front() == '#') {
       continue;
     }
     const std::size_t equals = line.find('=');
@@ -92,7 +71,8 @@ Result<std::vector<Setting>> ParseConfigFile(const CLI::App& app, const std::str
         option->get_multi_option_policy() != CLI::MultiOptionPolicy::Join) {
       return bad("'" + key + "' is set at " + before->origin + " too");
     }
-    const std::optional<std::string> value = Value(std::string(Trimmed(line.substr(equals + 1))));
+    const std::optional<std::string> value =
+        Value(Trimmed(std::string_view(line).substr(equals + 1)));
     const bool is_flag = option->get_items_expected_max() == 0;
     if (!value || (is_flag && *value != "true" && *value != "false")) {
       return bad(is_flag ? "'" + key + "' must be true or false"

@@ -1,5 +1,7 @@
 #include "launcher/command_line/flags.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <cctype>
 
@@ -138,20 +140,12 @@ Error Unknown(const CLI::App& app, const std::vector<std::string>& names, const 
 }
 
 bool Names(const std::string& text, const std::string& flag) {
-  for (std::size_t at = text.find(flag); at != text.npos; at = text.find(flag, at + 1)) {
-    const std::size_t end = at + flag.size();
-    if (end == text.size() || !(IsLetterOrDigit(text[end]) || text[end] == '-')) {
-      return true;
-    }
-  }
-  return false;
+  return RE2::PartialMatch(text, RE2(flag + "(?:[^A-Za-z0-9-]|$)", RE2::Latin1));
 }
 
 // A variable with its value; a file's line, or what a scheduler's words mean together, without.
 std::string OriginInWords(const Setting& setting) {
-  const bool variable = std::all_of(setting.origin.begin(), setting.origin.end(), [](char c) {
-    return std::isupper(static_cast<unsigned char>(c)) != 0 || c == '_' || std::isdigit(c) != 0;
-  });
+  const bool variable = RE2::FullMatch(setting.origin, "[A-Z0-9_]*");
   return InOneLine(variable ? setting.origin + "=" + setting.value : setting.origin);
 }
 

@@ -1,5 +1,7 @@
 #include "launcher/command_line/host_list.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <map>
 #include <sstream>
@@ -23,31 +25,24 @@ Result<std::uint32_t> ParseSlots(std::string_view text) {
 
 // "user@n3:4", "[fd00::1]:2"
 Result<LaunchHost> ParseHost(std::string_view word) {
-  const Error bad = Invalid(
-      "a host must be NAME, NAME:SLOTS, USER@NAME or [IPV6]:SLOTS, of letters, digits, '.', '_' "
-      "and '-'",
-      InOneLine(word));
-  const std::size_t at = word.find('@');
-  const std::string_view user = at == word.npos ? "" : word.substr(0, at);
-  std::string_view rest = at == word.npos ? word : word.substr(at + 1);
-  const bool v6 = rest.starts_with('[');
-  const std::size_t end = v6 ? rest.find(']') : rest.find(':');
-  if (v6 && end == rest.npos) {
-    return bad;
-  }
+  static const RE2 form(
+      R"(((?:[\w.][\w.-]*@)?)(?:\[([\w.:%][\w.:%-]*)\]|([\w.][\w.-]*))((?::[^:@]*)?))");
+  std::string user;
+  std::string v6;
+  std::string slots;
   LaunchHost host;
-  host.name = rest.substr(v6 ? 1 : 0, v6 ? end - 1 : end);
-  rest.remove_prefix(std::min(rest.size(), v6 ? end + 1 : end));
-  const bool good_user = at == word.npos || (HasOnly(user, "._-") && user.front() != '-');
-  if (!good_user || !HasOnly(host.name, v6 ? ":.%_-" : "._-") || host.name.front() == '-' ||
-      host.name.size() > kMaxHostName || (!rest.empty() && rest.front() != ':') ||
-      rest.rfind(':') != rest.find(':')) {
-    return bad;
+  const bool good = RE2::FullMatch(word, form, &user, &v6, &host.name, &slots);
+  host.name += v6;  // One of them is empty.
+  if (!good || host.name.size() > kMaxHostName) {
+    return Invalid(
+        "a host must be NAME, NAME:SLOTS, USER@NAME or [IPV6]:SLOTS, of letters, digits, '.', '_' "
+        "and '-'",
+        InOneLine(word));
   }
-  if (!rest.empty()) {
-    ASSIGN_OR_RETURN(host.workers, ParseSlots(rest.substr(1)));
+  if (!slots.empty()) {
+    ASSIGN_OR_RETURN(host.workers, ParseSlots(std::string_view(slots).substr(1)));
   }
-  host.address = (at == word.npos ? "" : std::string(user) + "@") + host.name;
+  host.address = user + host.name;
   return host;
 }
 
