@@ -33,10 +33,6 @@ bool IsGiven(const LaunchConfig& config, const std::string& name) {
   return IsSet(config, name) && !value.empty() && value != "false";
 }
 
-}  // namespace
-
-namespace {
-
 std::string Program(const Command& command) {
   std::error_code ignored;
   return "program\n" + Line("file", command.file.native()) + Line("because", command.why) +
@@ -113,25 +109,6 @@ std::string Rendezvous(const LaunchConfig& config) {
          (config.standalone ? "" : Line("patience", conf));
 }
 
-}  // namespace
-
-std::string WorkerCount(const LaunchConfig& config, const Preparation& preparation) {
-  const std::string asked = ValueOf(config.settings, "nproc-per-node").value_or("");
-  const std::string count = std::to_string(config.workers) + " on this node";
-  if (const GpusCounted gpus = CountGpus(); asked == "gpu" || (asked == "auto" && gpus.count > 0)) {
-    return count + ": one per visible GPU, which are " + gpus.maker +
-           " (--nproc-per-node=" + asked + ")";
-  }
-  if (asked == "cpu" || asked == "auto") {
-    return count + ": one per allowed CPU, of which there are " + std::to_string(preparation.cpus) +
-           (asked == "auto" ? ", because no GPU is visible (--nproc-per-node=auto)"
-                            : " (--nproc-per-node=cpu)");
-  }
-  return count;
-}
-
-namespace {
-
 std::string Workers(const LaunchConfig& config, const Preparation& preparation) {
   std::string text = "workers\n" + Line("count", WorkerCount(config, preparation));
   const std::map<std::string, std::string> environment = ProcessEnvironment();
@@ -147,7 +124,7 @@ std::string Workers(const LaunchConfig& config, const Preparation& preparation) 
     }
     if (config.numa != NumaMode::kNone) {
       const CpuSet& cpus = preparation.numa.cpus[local];
-      own += cpus.empty() ? ", the same CPUs as ddprun" : ", CPUs " + ToString(cpus);
+      own += cpus.empty() ? ", the same CPUs as ddprun" : ", CPUs " + RangesOf(cpus, ",");
     }
     text += Line("local rank " + std::to_string(local), own);
   }
@@ -270,6 +247,21 @@ std::string Settings(const LaunchConfig& config) {
 }
 
 }  // namespace
+
+std::string WorkerCount(const LaunchConfig& config, const Preparation& preparation) {
+  const std::string asked = ValueOf(config.settings, "nproc-per-node").value_or("");
+  const std::string count = std::to_string(config.workers) + " on this node";
+  if (const GpusCounted gpus = CountGpus(); asked == "gpu" || (asked == "auto" && gpus.count > 0)) {
+    return count + ": one per visible GPU, which are " + gpus.maker +
+           " (--nproc-per-node=" + asked + ")";
+  }
+  if (asked == "cpu" || asked == "auto") {
+    return count + ": one per allowed CPU, of which there are " + std::to_string(preparation.cpus) +
+           (asked == "auto" ? ", because no GPU is visible (--nproc-per-node=auto)"
+                            : " (--nproc-per-node=cpu)");
+  }
+  return count;
+}
 
 std::string DescribePlan(const LaunchConfig& config, const Preparation& preparation) {
   std::string text =

@@ -29,9 +29,7 @@ std::vector<std::string> NamesIn(const fs::path& directory) {
 
 int NumaNodeOf(const MachineRoots& roots, const std::string& pci) {
   const std::string text = FirstLine(roots.sys / "bus/pci/devices" / pci / "numa_node");
-  int node = 0;
-  std::from_chars(text.data(), text.data() + text.size(), node);
-  return std::max(node, 0);
+  return std::max(ParseNumber<int>(text).value_or(0), 0);
 }
 
 bool MayOpen(const fs::path& device) {

@@ -1,7 +1,6 @@
 #include "agent/workers/numa_binding.h"
 
 #include <algorithm>
-#include <charconv>
 #include <map>
 
 #include "common/text.h"
@@ -11,11 +10,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-int ReadNumber(const fs::path& path, int fallback) {
-  const std::string text = FirstLine(path);
-  int value = fallback;
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
+int ReadNumber(const fs::path& path) {
+  return ParseNumber<int>(FirstLine(path)).value_or(0);
 }
 
 struct Node {
@@ -79,9 +75,7 @@ class Topology {
 
  private:
   fs::path Directory(int cpu) const { return cpu_ / ("cpu" + std::to_string(cpu)); }
-  int Package(int cpu) const {
-    return ReadNumber(Directory(cpu) / "topology/physical_package_id", 0);
-  }
+  int Package(int cpu) const { return ReadNumber(Directory(cpu) / "topology/physical_package_id"); }
 
   CpuSet LastLevelCache(int cpu) const {
     CpuSet shared;
@@ -92,7 +86,7 @@ class Topology {
       if (type.empty()) {
         return shared;
       }
-      const int level = ReadNumber(cache / "level", 0);
+      const int level = ReadNumber(cache / "level");
       if (level > highest && type != "Instruction") {
         highest = level;
         shared = ParseCpuList(FirstLine(cache / "shared_cpu_list"));
@@ -169,7 +163,7 @@ Result<CpuSet> ExclusivePart(const Topology& topology, const Slot& slot, std::si
     return Error{ErrorKind::kNotFound,
                  "--numa-binding=exclusive: NUMA node " + std::to_string(slot.node->number) +
                      " has " + std::to_string(cores.size()) + " allowed cores (CPUs " +
-                     ToString(slot.node->cpus) + ") for " + std::to_string(sharers) +
+                     RangesOf(slot.node->cpus, ",") + ") for " + std::to_string(sharers) +
                      " GPUs or workers. Start fewer workers, or use --numa-binding=node"};
   }
   const std::size_t over = cores.size() % sharers;
@@ -204,28 +198,18 @@ Result<CpuSet> CpusOf(NumaMode mode, const Topology& topology, const Slot& slot,
 
 CpuSet ParseCpuList(const std::string& text) {
   CpuSet cpus;
-  const char* at = text.data();
-  const char* const end = at + text.size();
-  while (at < end) {
-    int first = 0;
-    auto parsed = std::from_chars(at, end, first);
-    int last = first;
-    if (parsed.ec == std::errc{} && parsed.ptr < end && *parsed.ptr == '-') {
-      parsed = std::from_chars(parsed.ptr + 1, end, last);
-    }
-    if (parsed.ec != std::errc{} || last - first > 1'000'000) {
+  for (const std::string& part : Split(text, ',')) {
+    const std::size_t dash = part.find('-');
+    const auto first = ParseNumber<int>(part.substr(0, dash));
+    const auto last = dash == part.npos ? first : ParseNumber<int>(part.substr(dash + 1));
+    if (!first || !last || *last - *first > 1'000'000) {
       break;
     }
-    for (int cpu = first; cpu <= last; ++cpu) {
+    for (int cpu = *first; cpu <= *last; ++cpu) {
       cpus.insert(cpu);
     }
-    at = parsed.ptr + 1;  // The comma.
   }
   return cpus;
-}
-
-std::string ToString(const CpuSet& cpus) {
-  return RangesOf(cpus, ",");
 }
 
 Result<NumaPlan> PlanNumaBinding(const NumaRequest& request, const MachineRoots& roots) {
@@ -259,11 +243,11 @@ Result<NumaPlan> PlanNumaBinding(const NumaRequest& request, const MachineRoots&
     const Slot& slot = slots[local_rank];
     if (slot.node == nullptr) {
       const Gpu& gpu = request.gpus[local_rank % request.gpus.size()];
-      plan.warnings.push_back("--numa-binding: GPU " + gpu.pci + " of local rank " +
-                              std::to_string(local_rank) + " is on NUMA node " +
-                              std::to_string(gpu.numa_node) +
-                              ", but none of its CPUs is allowed here (" +
-                              ToString(request.allowed) + "). This worker keeps all allowed CPUs");
+      plan.warnings.push_back(
+          "--numa-binding: GPU " + gpu.pci + " of local rank " + std::to_string(local_rank) +
+          " is on NUMA node " + std::to_string(gpu.numa_node) +
+          ", but none of its CPUs is allowed here (" + RangesOf(request.allowed, ",") +
+          "). This worker keeps all allowed CPUs");
       continue;
     }
     const std::size_t sharers = static_cast<std::size_t>(std::count_if(

@@ -13,7 +13,6 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -29,7 +28,6 @@ using CpuSet = std::set<int>;
 
 // "0-2,4": as the kernel writes it. Text that is not a number ends the list.
 CpuSet ParseCpuList(const std::string& text);
-std::string ToString(const CpuSet& cpus);
 
 struct NumaRequest {
   NumaMode mode = NumaMode::kNone;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "agent/fake_machine_testing.h"
+#include "common/text.h"
 
 namespace ddprun {
 namespace {
@@ -47,12 +48,19 @@ std::string Plan(const FakeMachine& machine, NumaMode mode, std::uint32_t worker
   }
   std::string text;
   for (const CpuSet& cpus : plan->cpus) {
-    text += (text.empty() ? "" : " | ") + (cpus.empty() ? "-" : ToString(cpus));
+    text += (text.empty() ? "" : " | ") + (cpus.empty() ? "-" : RangesOf(cpus, ","));
   }
   for (const std::string& warning : plan->warnings) {
     text += " ! " + warning;
   }
   return text;
+}
+
+TEST(CpuLists, AreTheKernels) {
+  EXPECT_EQ(RangesOf(ParseCpuList("0-2,4,6-7"), ","), "0-2,4,6-7");
+  EXPECT_EQ(RangesOf(ParseCpuList("7"), ","), "7");
+  EXPECT_EQ(RangesOf(ParseCpuList(""), ","), "");
+  EXPECT_EQ(RangesOf(ParseCpuList("1,x"), ","), "1");
 }
 
 struct NumaBindingTest : testing::Test {

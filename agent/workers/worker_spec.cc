@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
 #include <string_view>
 #include <utility>
 
@@ -35,15 +34,10 @@ bool IsProgram(const fs::path& path) {
 std::vector<fs::path> SearchPath(const GetEnv& get_env) {
   std::vector<fs::path> directories;
   const std::string path = get_env("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
-  for (std::string_view rest = path;;) {
-    const std::size_t colon = rest.find(':');
-    const std::string_view entry = rest.substr(0, colon);
+  for (const std::string& entry : Split(path + ":", ':')) {
     directories.emplace_back(entry.empty() ? "." : entry);
-    if (colon == std::string_view::npos) {
-      return directories;
-    }
-    rest.remove_prefix(colon + 1);
   }
+  return directories;
 }
 
 std::uint32_t BitsFor(std::uint32_t local_rank, std::uint32_t all,

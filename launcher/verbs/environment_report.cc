@@ -19,7 +19,6 @@
 #include "agent/workers/worker_spec.h"
 #include "common/files.h"
 #include "common/text.h"
-#include "launcher/command_line/addresses.h"
 #include "launcher/scrub.h"
 
 namespace ddprun {
@@ -188,7 +187,7 @@ std::string Cpus() {
   std::string text =
       "CPUs\n" + Item("allowed", std::to_string(allowed.size()) + " of " +
                                      std::to_string(::sysconf(_SC_NPROCESSORS_ONLN)) + ": " +
-                                     ToString(allowed));
+                                     RangesOf(allowed, ","));
   const fs::path nodes = "/sys/devices/system/node";
   for (const int node : ParseCpuList(FirstLine(nodes / "online"))) {
     text += Item("NUMA node " + std::to_string(node),
