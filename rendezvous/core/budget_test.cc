@@ -60,17 +60,6 @@ WorkerFailure LacksModule(const std::string& module = "gone") {
   return failure;
 }
 
-TEST_F(Failing, WithoutAWindowEveryFailureOfTheRunCounts) {
-  spec.max_restarts = 2;
-  Begin();
-  Fail(0, 10min);
-  Fail(0, 10min);
-  EXPECT_TRUE(scenario.Said("restarting all workers (2 of 2)"));
-  Fail(0, 10min);
-  EXPECT_EQ(End().exit_code, 3);
-  EXPECT_NE(End().text.find("2 of 2 restarts are used"), std::string::npos);
-}
-
 TEST_F(Failing, WithAWindowOldFailuresAreForgiven) {
   spec.max_restarts = 2;
   spec.restart_window = 60s;
@@ -104,16 +93,6 @@ TEST_F(Failing, TheLimitCanBeSwitchedOff) {
     Fail(7, 1s);
   }
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
-}
-
-// The worker's own code is the better news when the budget is spent as well.
-TEST_F(Failing, ASpentBudgetIsReportedFirst) {
-  spec.max_restarts = 2;
-  Begin();
-  Fail(7, 1s);
-  Fail(7, 1s);
-  Fail(7, 1s);
-  EXPECT_EQ(End().exit_code, 3);
 }
 
 // Began from a state that is no longer valid: no worker's fault. Else a worker that asks each time
@@ -162,14 +141,6 @@ TEST_F(Failing, AnExcuseIsNoProgress) {
   Fail(7, 1s);
   EXPECT_EQ(End().exit_code, 76);
   EXPECT_EQ(scenario.state.budget.used, 1u);
-}
-
-TEST_F(Failing, ACrashLoopThatEndsAskingIsOneToo) {
-  Begin();
-  Fail(7, 1s);
-  Fail(7, 1s);
-  Asks(7, 1s);
-  EXPECT_EQ(End().exit_code, 76);
 }
 
 // An outage of 20 s is outlasted by five restarts, and the first one costs no time.
@@ -304,17 +275,6 @@ TEST_F(Failing, AProgramThatCannotBeStartedIsAPermanentError) {
     node->Ends(Outcome::kFailed, {}, now);
   }
   EXPECT_EQ(End().exit_code, 76);
-}
-
-TEST_F(Failing, ALostNodeIsNoIncident) {
-  Begin();
-  Fail(7, 1s);
-  Fail(7, 1s);
-  node->Hosts(now);
-  node->report.leaving = Leaving::kLeave;  // A change of membership, whatever else failed.
-  Fail(7, 1s);
-  EXPECT_EQ(scenario.state.budget.stuck, 2u);
-  EXPECT_EQ(scenario.state.budget.used, 2u);
 }
 
 }  // namespace
