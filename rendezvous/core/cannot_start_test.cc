@@ -88,16 +88,6 @@ TEST_F(LackingNodes, ARunThatHasEnoughOthersContinuesWithoutIt) {
   EXPECT_TRUE(a.IsTold<ddprun::Run>(At(1s)));
 }
 
-TEST_F(LackingNodes, TooManyOfThemEndARunOfFewestAndMost) {
-  HaveShape(2, 3);
-  Lacks(b, At(0s));
-  a.Says(At(0s));
-  EXPECT_FALSE(scenario.state.outcome);  // Another one may come.
-  Lacks(c, At(1s));
-  ExpectEnd(a, At(1s));
-  ExpectEnd(c, At(1s));
-}
-
 TEST_F(LackingNodes, TwoMembershipsOfOneNodeCountOnce) {
   HaveShape(2, 3);
   Node again{scenario, "n1", a.report.spec, 2};
@@ -127,13 +117,6 @@ TEST_F(LackingNodes, AReplacementThatCannotEndsNoRunThatHadAWorld) {
   EXPECT_EQ(scenario.state.worlds_formed, 1u);
   replaced.Hears(At(13s)).Says(At(13s));
   EXPECT_EQ(scenario.state.worlds_formed, 2u);
-}
-
-TEST_F(LackingNodes, OfARunningWorldItIsNoSpare) {
-  FormWorld(At(0s), a, b);
-  Lacks(c, At(1s));
-  EXPECT_EQ(std::get<Finish>(c.Told(At(1s))).ending, Ending::kRefused);
-  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
 }  // namespace

@@ -101,25 +101,6 @@ TEST(ControlOfHosts, NoNodeRestartsWhereTooFewStay) {
   EXPECT_TRUE(scenario.Said("a node leaves: too few nodes are left, waiting for more"));
 }
 
-TEST(ControlOfHosts, AnElasticRunOutlivesItsOnlyNodeWhereItsServerDoes) {
-  Scenario scenario;
-  Node a(scenario, "n0#0", RunSpec{.min_nodes = 1, .max_nodes = 2});
-  a.Says(At(0s));
-  EXPECT_EQ(AnswerTo(scenario.state, Controlled{ControlVerb::kDrain, "n0#0"}).text,
-            "node n0#0 leaves the run 'run'; the run ends unless its server is on another host: it "
-            "has no other node");
-}
-
-// Its next report, sent before it heard of the request, must not take the request back.
-TEST_F(Control, ADrainOutlivesTheNodesOwnReports) {
-  Ask(ControlVerb::kDrain, "n1", At(1s));
-  b.report.leaving = Leaving::kNo;
-  b.Says(At(1s));
-  a.Ends(Outcome::kStopped, {}, At(2s));
-  b.Ends(Outcome::kStopped, {}, At(2s));
-  EXPECT_TRUE(b.IsTold<Finish>(At(2s)));
-}
-
 TEST_F(Control, AnswersSayWhatFollowsOrWhatIsWrong) {
   const auto answer = [&](ControlVerb verb, const NodeId& node) {
     return AnswerTo(scenario.state, Controlled{verb, node});
