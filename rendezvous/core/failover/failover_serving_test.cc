@@ -63,17 +63,6 @@ TEST(Failover, AMoveThatTakesLongLengthensTheLease) {
   EXPECT_EQ(node.Get<MoveCounter>().claim.lease, 2'700ms);
 }
 
-// The write began before it hung: only from then on is it known.
-TEST(Failover, AWriteCountsFromItsBeginning) {
-  Node node = Holder();
-  node.Tick(At(1s));
-  const Claim written = node.Get<MoveCounter>().claim;
-  node.Feed(CounterMoved{At(1s), written, false}, At(3900ms));
-  EXPECT_EQ(node.state.last_write_began, At(1s));
-  node.Tick(At(5s));
-  EXPECT_TRUE(node.Has<StepDown>());
-}
-
 // It may have been written, and the answer lost: written again the same, readers would not see that
 // the holder lives, while the holder counts on it.
 TEST(Failover, NoCounterIsWrittenTwice) {

@@ -4,16 +4,6 @@
 namespace ddprun::failover {
 namespace {
 
-// ---- What a claim is called ----
-Claim Named(const TakeClaim& take, Term clock) {
-  return NewClaim(take, clock, {"n1", 29400});
-}
-
-TEST(Failover, ANewClaimHasTheNumberAskedForAndTheClocksTerm) {
-  const Claim claim = Named({4, Term{100}, true}, Term{9'000'000});
-  EXPECT_EQ(claim, (Claim{4, Term{9'000'000}, {"n1", 29400}, 0, false, false}));
-}
-
 // ---- The first claim ----
 // Otherwise the server would be on the node that happened to start first.
 TEST(Failover, OthersWaitForTheFirstClaimHoweverLongItTakes) {
@@ -21,13 +11,6 @@ TEST(Failover, OthersWaitForTheFirstClaimHoweverLongItTakes) {
   node.Read(std::nullopt, At(0s));
   EXPECT_EQ(node.Get<Follow>().endpoint, node.config.given);
   EXPECT_FALSE(node.ReadUntil(At(60s), std::nullopt));
-}
-
-TEST(Failover, ALateNodeFollowsTheClaimNotTheEndpointGiven) {
-  Node node(true);
-  node.Read(ClaimOf(3, 7), At(0s));
-  EXPECT_EQ(node.Get<Follow>().endpoint, ClaimOf(3, 7).endpoint);
-  EXPECT_FALSE(node.Has<TakeClaim>());
 }
 
 TEST(Failover, TheSecondNodeFollowsTheFirst) {
