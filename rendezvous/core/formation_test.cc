@@ -80,20 +80,6 @@ TEST(Formation, RanksOfANodeAreContiguousAndRolesAreCounted) {
   EXPECT_EQ(std::get<ddprun::Run>(b.Told(At(0s))).placement.role_world_size, 3u);
 }
 
-// A node that was there before is never left out for one that was not.
-TEST(Formation, OldNodesGoBeforeNewOnes) {
-  Scenario scenario;
-  const RunSpec spec{.min_nodes = 1, .max_nodes = 2, .max_restarts = 1};
-  Node b(scenario, "n1", spec);
-  Node c(scenario, "n2", spec);
-  FormWorld(At(0s), b, c);
-  Node a(scenario, "n0", spec);
-  a.Says(At(0s));
-  b.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
-  c.Ends(Outcome::kStopped, {}, At(1s));
-  EXPECT_EQ(Names(*scenario.state.world), (Order{"n1", "n2"}));
-}
-
 // Re-formation waits for a node that is still coming back, but not longer than a last call.
 TEST(Formation, AReformationWaitsForTheNotReadyUntilTheLastCall) {
   Scenario scenario;

@@ -89,17 +89,6 @@ TEST_F(Arrivals, TheFirstArrivalWaitsForASecondAtMost) {
   EXPECT_LE(came, 12);
 }
 
-TEST_F(Arrivals, AnArrivalThatIsLostAgainStopsNoWorld) {
-  b.Says(At(1s));
-  b.Closes(At(1'010ms));
-  scenario.config.settle = 500ms;
-  c.Says(At(1'020ms));
-  c.report.leaving = Leaving::kLeave;
-  c.Says(At(1'030ms));
-  scenario.Pass(At(1'600ms));
-  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
-}
-
 // Joins as n1 with a new agent and is lost again, `times` times, a second each.
 void Flap(Arrivals& test, Time from, int times) {
   for (int i = 0; i < times; ++i) {

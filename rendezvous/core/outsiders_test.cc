@@ -30,28 +30,12 @@ TEST_F(Outsiders, AMembersNameDoesNotStopTheRun) {
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
-TEST_F(Outsiders, OnesInterruptDoesNotMakeADrainTheOperators) {
-  Form();
-  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
-  outsider.report.leaving = Leaving::kStopRun;
-  outsider.Says(At(1s));
-  EXPECT_EQ(scenario.state.drain->cause, StopCause::kFailure);
-}
-
 TEST_F(Outsiders, ANodeThatDidNotWaitForTheFirstWorldDoesNotStopTheRun) {
   a.Says(At(0s));
   outsider.report.leaving = Leaving::kStopRun;
   outsider.Says(At(1s));
   EXPECT_EQ(scenario.state.phase, Phase::kGathering);
   EXPECT_EQ(std::get<Finish>(outsider.Told(At(1s))).ending, Ending::kLeft);
-}
-
-// A run that a person started is ended by that person.
-TEST_F(Outsiders, ANodeThatWaitedForTheFirstWorldStopsTheRun) {
-  a.Says(At(0s)).Hears(At(0s));
-  a.report.leaving = Leaving::kStopRun;
-  a.Says(At(1s));
-  EXPECT_EQ(std::get<Finish>(a.Told(At(1s))).exit_code, 130);
 }
 
 TEST_F(Outsiders, BetweenTwoWorldsTheLastOnesNodesStopTheRun) {
@@ -79,13 +63,6 @@ TEST_F(Outsiders, ANodeThatTakesALostOnesPlaceStopsTheRun) {
   anew.report.leaving = Leaving::kStopRun;
   anew.Says(At(5s));
   EXPECT_EQ(scenario.state.phase, Phase::kFailed);
-}
-
-TEST_F(Outsiders, AnotherRequestIsLookedAtAnewOnceItIsAMember) {
-  FormWorld(At(0s), a, outsider);
-  outsider.report.leaving = Leaving::kStopRun;
-  outsider.Says(At(1s));
-  EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kOperator);
 }
 
 void Change(bool& value) {

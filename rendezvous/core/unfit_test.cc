@@ -83,16 +83,6 @@ TEST_F(Unfit, AVerdictIsNotWaitedForLongerThanALastCallLasts) {
   EXPECT_FALSE(InWorld(a));
 }
 
-// Before the first world no node has a place to keep.
-TEST_F(Unfit, AFirstWorldDoesNotWaitForAVerdict) {
-  a.report.checking = true;
-  a.Says(At(0s));
-  b.Says(At(0s));
-  c.Says(At(0s));
-  ASSERT_EQ(scenario.state.phase, Phase::kRunning);
-  EXPECT_FALSE(InWorld(a));
-}
-
 TEST_F(Unfit, OtherNodesHearTheBeginningOfALongReason) {
   Refuse(a, std::string(kMaxUnfit, 'x'), At(0s));
   b.Says(At(0s));
@@ -118,6 +108,7 @@ TEST_F(Unfit, AnEndForWantOfNodesNamesTheRefusedOnes) {
   scenario.state.spec->join_timeout = 1s;
   scenario.Pass(At(1s));
   ASSERT_TRUE(scenario.state.outcome.has_value());
+  EXPECT_EQ(scenario.state.outcome->exit_code, 69);
   EXPECT_NE(scenario.state.outcome->text.find("kept out: n0 (node check: no InfiniBand)"),
             std::string::npos);
 }
