@@ -26,14 +26,6 @@ TEST(Coordinator, ALossBelowMinCancelsTheLastCall) {
   EXPECT_EQ(a.Waits(At(2s)).what, WaitFor::kNodes);
 }
 
-TEST(Coordinator, TheJoinTimeoutEndsARunThatNeverFormed) {
-  Scenario scenario;
-  Node a(scenario, "n0", {.min_nodes = 2, .max_nodes = 2, .join_timeout = 2s});
-  a.Says(At(0s)).Hears(At(1s)).Says(At(1s));
-  scenario.Pass(At(2s));
-  EXPECT_EQ(std::get<Finish>(a.Told(At(2s))).exit_code, 69);
-}
-
 // The host of the store may have succeeded already; its peers fail because it is gone.
 TEST_F(Pair, TheLossOfANodeThatSucceededExcusesItsPeers) {
   scenario.state.budget.used = 1;
@@ -54,15 +46,6 @@ TEST_F(Pair, AnAcknowledgementIsAnsweredAtOnce) {
   b.report.hosting = Hosting::kStopping;  // Not yet able to go: parked, or it would spin.
   b.Hears(At(2s)).Says(At(2s));
   EXPECT_TRUE(SameDirective(b.Told(At(2s)), *b.report.echo));
-}
-
-// Agents that have acknowledged the end close their calls; that must not be logged as a loss.
-TEST_F(Pair, ANodeThatHasAcknowledgedTheEndGoesQuietly) {
-  a.Ends(Outcome::kSucceeded, {}, At(1s));
-  b.Ends(Outcome::kSucceeded, {}, At(2s));
-  a.Hears(At(2s)).Says(At(2s)).Closes(At(2s));
-  scenario.Pass(At(2'200ms));
-  EXPECT_FALSE(scenario.Said("lost"));
 }
 
 // A node that can send but gets no answer returns an old beat.
@@ -144,6 +127,79 @@ TEST_F(Pair, AMemberThatRunsAnotherWorldOfTheSameNumberIsStopped) {
   a.report.placement->world_id = {77};
   a.Says(At(1s));
   EXPECT_EQ(std::get<Stop>(a.Told(At(1s))).cause, StopCause::kSuperseded);
+}
+
+// Other workers of that node may run on for as long as they like.
+TEST_F(Pair, TheFirstFailureStopsTheWorld) {
+  a.report.failures = {Failure(Exited{1})};
+  a.Says(At(1s));
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
+}
+
+// Why it stops them may follow.
+TEST_F(Pair, ANodeThatStopsItsWorkersStopsTheWorld) {
+  a.report.hosting = Hosting::kStopping;
+  a.Says(At(1s));
+  EXPECT_EQ(scenario.state.phase, Phase::kDraining);
+}
+
+TEST_F(Pair, AnotherServersBeatSaysNothing) {
+  const Time expires = scenario.state.nodes.at({"n0", {1}}).expires;
+  a.report.term = {9};
+  a.report.beat = At(2s).time_since_epoch().count();
+  a.Says(At(2s));
+  EXPECT_EQ(scenario.state.nodes.at({"n0", {1}}).expires, expires);
+}
+
+// Failures without progress are spaced out.
+TEST_F(PairOfNodes, NoWorldIsFormedInThePauseAfterFailures) {
+  scenario.state.budget.next_start = At(5s);
+  a.Says(At(1s));
+  b.Says(At(1s));
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);
+  a.Says(At(4s));
+  b.Says(At(4s));
+  scenario.Tick(At(5s));
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+}
+
+// ---- How long a world that has to stop may take ----
+TEST_F(Pair, WorkersThatCannotBeStoppedLoseTheirNode) {
+  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
+  b.report.hosting = Hosting::kStopping;
+  for (Duration t = 2s; t <= 9s; t += 1s) {
+    a.Hears(At(t)).Says(At(t));
+    b.Hears(At(t)).Says(At(t));
+    scenario.Pass(At(t));
+  }
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);  // 1 s + grace 5 s + lease 3 s.
+  EXPECT_EQ(scenario.state.budget.used, 0u);
+  EXPECT_EQ(std::get<Stop>(b.Told(At(9s))).cause, StopCause::kDeclaredLost);
+}
+
+TEST_F(Pair, WorkersThatSaveAfterAFailureHaveTheShutdownTimeout) {
+  a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(1s));
+  b.report.hosting = Hosting::kStopping;
+  b.report.saving = true;
+  for (Duration t = 2s; t <= 34s; t += 1s) {
+    EXPECT_EQ(scenario.state.phase, Phase::kDraining);
+    a.Hears(At(t)).Says(At(t));
+    b.Hears(At(t)).Says(At(t));
+    scenario.Pass(At(t));
+  }
+  EXPECT_EQ(scenario.state.phase, Phase::kGathering);  // 1 s + timeout 30 s + lease 3 s.
+}
+
+// A rank that is blocked in a collective with the lost node never sees TERM.
+TEST_F(Pair, ALossDuringAPlannedDrainShortensTheGrace) {
+  a.report.leaving = Leaving::kLeave;
+  a.report.hosting = Hosting::kStopping;
+  a.Says(At(1s));
+  EXPECT_EQ(std::get<Stop>(b.Told(At(1s))).cause, StopCause::kLeave);
+  a.Closes(At(2s));
+  scenario.Pass(At(2'200ms));
+  EXPECT_EQ(std::get<Stop>(b.Told(At(3s))).cause, StopCause::kNodeLost);
+  EXPECT_GE(*NextWake(scenario.state, scenario.config), At(2'200ms));
 }
 
 }  // namespace
