@@ -63,14 +63,6 @@ TEST_F(Hangs, TheOneThatPrintsIsNotToBlameForIt) {
             "ranks)");
 }
 
-TEST_F(Hangs, WhereAllPrintTheRankBehindIsToBlame) {
-  constexpr auto kPrinted = ProgressSource::kPrinted;
-  Stand({Seen(0, 41, kPrinted, true, "", 2)}, {Seen(2, 40, kPrinted), Seen(3, 41, kPrinted)});
-  EXPECT_EQ(Why(),
-            "rank 2 (local rank 0, host n1) hung: no step printed for 30.0 s (its peers are at "
-            "step 41, it is at step 40)");
-}
-
 // Of rank 0 nothing but its lines is known: the others' collectives are compared.
 TEST_F(Hangs, CollectivesAreNotComparedWithPrintedSteps) {
   Stand({Seen(0, 7, ProgressSource::kPrinted), Counted(1, 41, true)}, {Counted(2, 41, true, 2)});
@@ -132,13 +124,6 @@ TEST_F(Hangs, ARankThatDoesNotBeginInItsTimeIsToBlameWhereOthersWaitForIt) {
 
 TEST_F(Hangs, WhileOneBeginsInTimeTheStartIsNoHang) {
   Stand({NotBegun(0, 2)}, {Seen(2, 0, ProgressSource::kCollectives, false, kBeforeJoining, 2)});
-  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
-}
-
-// All look for each other, or all prepare the data and rest.
-TEST_F(Hangs, WhereNoRankWaitsForOthersToJoinNothingHangs) {
-  const ProgressGroup absent = Seen(0, 0, ProgressSource::kCollectives, true, kBeforeJoining, 2);
-  Stand({absent}, {Seen(2, 0, ProgressSource::kCollectives, true, kBeforeJoining, 2)});
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 

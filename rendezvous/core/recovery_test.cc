@@ -256,20 +256,6 @@ TEST_F(Recovering, APausedServerGivesTheLeaseAgain) {
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
 }
 
-// Messages that waited in the socket are fed one by one; the pause was one.
-TEST_F(Recovering, APauseIsForgivenOnce) {
-  scenario.state.last_call = At(3s);  // Something that only a tick settles stays due meanwhile.
-  scenario.state.phase = Phase::kGathering;
-  scenario.Tick(At(1s));
-  const Time before = scenario.state.nodes.at({"n0", {1}}).expires;
-  for (int i = 0; i < 5; ++i) {
-    a.Closes(At(20s), false);
-    scenario.state.last_call = At(3s);
-  }
-  EXPECT_LE(scenario.state.nodes.at({"n0", {1}}).expires, before + 18s);
-  scenario.state.last_call.reset();
-}
-
 TEST(Term, OfAServerWhoseClockWentBackIsRaised) {
   EXPECT_EQ(TermAfter({100}, {90}), Term{100});
   EXPECT_EQ(TermAfter({100}, {100}), Term{100});

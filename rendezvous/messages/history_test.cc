@@ -29,15 +29,6 @@ std::string All(const History& history) {
   return Texts({history.events().begin(), history.events().end()});
 }
 
-TEST(History, NumbersFromOneInEachReign) {
-  History history;
-  EXPECT_EQ(history.newest(), EventMark{});
-  EXPECT_EQ(history.Append(Of(7, "a")).number, 1u);
-  EXPECT_EQ(history.Append(Of(7, "b", 99)).number, 2u);
-  EXPECT_EQ(history.Append(Of(9, "c")).number, 1u);
-  EXPECT_EQ(history.newest(), (EventMark{{9}, 1}));
-}
-
 TEST(History, AnEventThatNodesKeptComesToItsPlaceOnce) {
   History history;
   history.Append(Of(9, "own"));

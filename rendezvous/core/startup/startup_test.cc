@@ -123,14 +123,6 @@ TEST_F(StartupOfTwo, WhereStepsAreKnownTheNextOneIsAwaited) {
   EXPECT_TRUE(scenario.Said("recovered in 77 ms"));
 }
 
-// It tells STEP after each step, and never where it continues.
-TEST_F(StartupOfTwo, WithoutAWordOfItsStateTheFirstStepHasIt) {
-  Restart();
-  Tell(a, {{}, 20ms, {}, 60ms}, 1s + 70ms);
-  Tell(b, {{}, 15ms, {}, 61ms}, 1s + 70ms);
-  EXPECT_EQ(Newest(), "73 ms (detect 2, stop 10 (n1), form 0, start 20 (n0), first step 41 (n1))");
-}
-
 TEST_F(StartupOfTwo, AWorldThatEndsBeforeItsFirstStepIsReportedWithTheKnownTimes) {
   Restart();
   Tell(a, {{}, 20ms, {}, {}}, 1s + 50ms);
