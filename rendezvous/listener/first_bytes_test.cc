@@ -11,15 +11,6 @@ const std::string kPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 const std::string kTls("\x16\x03\x01\x02\x00", 5);
 const std::string kValidate("\x00\xce\xf7\x85\x3c\x00\x01", 7);
 
-TEST(FirstBytes, TellEveryProtocol) {
-  EXPECT_EQ(ProtocolOf(kPreface), Protocol::kGrpc);
-  EXPECT_EQ(ProtocolOf(kTls), Protocol::kTls);
-  EXPECT_EQ(ProtocolOf(kValidate), Protocol::kStore);
-  EXPECT_EQ(ProtocolOf("GET / HTTP/1.1\r\n"), Protocol::kHttp);
-  EXPECT_EQ(ProtocolOf("POST / HTTP/1.1\r\n"), Protocol::kHttp);
-  EXPECT_EQ(ProtocolOf("PRI * HTTP/2.1\r\n"), Protocol::kHttp);
-}
-
 TEST(FirstBytes, StayUndecidedUntilEnoughAreHere) {
   for (std::size_t size = 0; size < kPreface.size(); ++size) {
     EXPECT_EQ(ProtocolOf(kPreface.substr(0, size)), Protocol::kUndecided) << size;
