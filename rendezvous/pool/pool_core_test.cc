@@ -122,17 +122,6 @@ TEST_F(PoolCoreTest, RunsArePlacedInTheOrderInWhichTheyCame) {
   EXPECT_EQ(On("big"), "n1 n2");
 }
 
-TEST_F(PoolCoreTest, ARunOfMinToMaxTakesWhatIsFreeAndLaterMore) {
-  Offer("n1");
-  Request("e", 2, 3);
-  EXPECT_EQ(core_.ViewFor("e").waits, "it needs 2 daemons, and the pool has 1 that can take a run");
-  Offer("n2");
-  EXPECT_EQ(On("e"), "n1 n2");
-  Obey();
-  Offer("n3");
-  EXPECT_EQ(On("e"), "n1 n2 n3");
-}
-
 TEST_F(PoolCoreTest, DaemonsThatAreUnfitOrDrainedGetNothing) {
   daemons_["n1"].unfit = "a GPU is missing";
   Offer("n1");
@@ -415,17 +404,6 @@ TEST_F(PoolCoreTest, ARunBeginsOnce) {
   SayRequest("a");
   Pass(PoolCore::kDaemonPatience);
   EXPECT_TRUE(core_.TakeBegun().empty());
-}
-
-TEST_F(PoolCoreTest, AnEndedRunOfTheSameNameIsNotTakenForThisOne) {
-  Begin(1);
-  End("n1", 5);
-  core_.OnLaunchGone("a", {7}, now_);
-  Pass(Duration{0});
-  ASSERT_FALSE(Knows("a"));
-  requests_.clear();
-  Request("a", 1, 1);
-  EXPECT_EQ(On("a"), "n1");
 }
 
 TEST_F(PoolCoreTest, ARunThatHasLostAllItsMachinesWaitsAgain) {
