@@ -4,10 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -109,18 +107,6 @@ TEST_F(Watching, ItIsEndedForBothSidesOnceItsTimeIsOver) {
   EXPECT_LE(::recv(pair.there.get(), &byte, 1, 0), 0);
 }
 
-TEST_F(Watching, ManyAtOnce) {
-  std::vector<Pair> pairs;
-  for (int i = 0; i < 150; ++i) {
-    pairs.push_back(Connect());
-    EXPECT_EQ(watch_.Watch(pairs.back().here.get()), pairs.back().name);
-  }
-  for (Pair& pair : pairs) {
-    pair.there.Reset();
-  }
-  ASSERT_TRUE(Until(pairs.size()));
-}
-
 TEST_F(Watching, ADescriptorThatIsNoConnectionIsPassedOver) {
   const UniqueFd alone(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   EXPECT_EQ(watch_.Watch(alone.get()), "");
@@ -171,26 +157,6 @@ TEST_F(Watching, AnAdmittedConnectionMaySendMore) {
   Sends(client, kMaxUnauthenticatedBytes + 1);
   ASSERT_TRUE(Until(1));
   EXPECT_EQ(ended_, std::vector<std::string>{client.name});
-}
-
-// Otherwise such connections would take all descriptors of a server, each for half a minute.
-TEST_F(Watching, OneThatIsNotLetInMakesRoomForTheNextInItsTime) {
-  std::vector<Pair> crowd;
-  std::generate_n(std::back_inserter(crowd), kMost + 2, Connect);
-  ASSERT_EQ(watch_.Watch(crowd[0].here.get()), crowd[0].name);
-  watch_.MarkAuthenticated(crowd[0].name);
-  for (std::size_t i = 1; i <= kMost; ++i) {
-    ASSERT_EQ(watch_.Watch(crowd[i].here.get()), crowd[i].name);
-  }
-  Pair& newcomer = crowd.back();
-  std::string taken = watch_.Watch(newcomer.here.get());
-  EXPECT_TRUE(PumpUntil(loop_, [&] {
-    taken = taken.empty() ? watch_.Watch(newcomer.here.get()) : taken;
-    return !taken.empty() && !closed_.empty();
-  }));
-  EXPECT_EQ(taken, newcomer.name);
-  EXPECT_EQ(ended_, std::vector<std::string>{crowd[1].name});
-  EXPECT_EQ(closed_, ended_);
 }
 
 TEST(ConnectionWatchEnd, SaysNothingOnceItIsDestroyed) {
