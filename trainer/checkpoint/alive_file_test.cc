@@ -1,11 +1,7 @@
 #include "trainer/checkpoint/alive_file.h"
 
 #include <gtest/gtest.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 
@@ -86,32 +82,6 @@ TEST_F(AliveFileTest, AFreeLockIsNotBelievedAboutAnotherMachine) {
   EXPECT_FALSE(Make(true, "here", nullptr).OthersLive().value());
 }
 
-TEST_F(AliveFileTest, AKilledProcessIsDeadAtOnce) {
-  int ready[2];
-  ASSERT_EQ(::pipe(ready), 0);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    AliveFile holder = Make(true, "here", nullptr);
-    holder.Hold(World("a", 1));
-    (void)!::write(ready[1], "x", 1);
-    while (true) {
-      ::pause();
-    }
-  }
-  char byte = 0;
-  ASSERT_EQ(::read(ready[0], &byte, 1), 1);
-  EXPECT_TRUE(Make(true, "here", nullptr).OthersLive().value());
-  ASSERT_EQ(::kill(child, SIGKILL), 0);
-  int status = 0;
-  ASSERT_EQ(::waitpid(child, &status, 0), child);
-  EXPECT_FALSE(Make(true, "here", nullptr).OthersLive().value());
-  ::close(ready[0]);
-  ::close(ready[1]);
-}
-
-// Someone cleaned up: the holder makes the file anew instead of moving a counter that no reader
-// sees.
 TEST_F(AliveFileTest, AFileBehindALinkIsNotWritten) {
   const auto elsewhere = std::filesystem::path(directory_) / "elsewhere";
   std::ofstream(elsewhere) << "a letter";
@@ -122,6 +92,8 @@ TEST_F(AliveFileTest, AFileBehindALinkIsNotWritten) {
   EXPECT_EQ(std::filesystem::file_size(elsewhere), 8u);
 }
 
+// Someone cleaned up: the holder makes the file anew instead of moving a counter that no reader
+// sees.
 TEST_F(AliveFileTest, ARemovedFileIsMadeAgain) {
   AliveFile holder = Make(true, "here", nullptr);
   holder.Hold(World("a", 1));

@@ -12,8 +12,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-constexpr std::size_t kHead = 24;
-
 // A block as a process leaves it.
 struct Block {
   explicit Block(std::size_t size = BlockBytes(SnapshotAt(7))) : bytes(std::string(size, '\0')) {}
@@ -59,25 +57,6 @@ TEST(MemoryBlock, ATextThatDoesNotFitLeavesItAsItWas) {
     Block small(size);
     EXPECT_FALSE(WriteBlock(small.bytes, SnapshotAt(7)));
   }
-}
-
-// None is found: the agent keeps a block only once it is whole. But if one were, it would be seen.
-TEST(MemoryBlock, ATornOneIsSeenWhereverItTears) {
-  Block torn;
-  ASSERT_TRUE(WriteBlock(torn.bytes, SnapshotAt(7)));
-  Block whole;
-  ASSERT_TRUE(WriteBlock(whole.bytes, SnapshotAt(8)));
-  std::size_t last = 0;  // Byte in which the two differ.
-  for (std::size_t i = 0; i < whole.bytes.size(); ++i) {
-    last = whole.bytes.data()[i] != torn.bytes.data()[i] ? i : last;
-  }
-  for (std::size_t i = 0; i <= last; ++i) {
-    if (i >= kHead) {
-      EXPECT_THAT(torn.WhyNot(), HasSubstr("digest")) << i;
-    }
-    torn.bytes.mutable_data()[i] = whole.bytes.data()[i];
-  }
-  EXPECT_EQ(torn.WhyNot(), "");
 }
 
 TEST(MemoryBlock, AChangedBitIsSeen) {

@@ -87,23 +87,6 @@ TEST(Sampler, RankWithoutASampleGetsAnEmptyShare) {
   EXPECT_EQ(LargestShare(64, 3), 22u);
 }
 
-// The union of the ranks' shares does not depend on how many ranks there are.
-TEST(Sampler, WorldSizeDoesNotChangeTheBatch) {
-  const Permutation permutation(1000, 5, 1);
-  const GlobalBatch batch = BatchAt({1, 128}, 1000, 64);
-  std::set<std::uint32_t> alone;
-  std::vector<std::uint32_t> share;
-  FillShare(permutation, batch, 0, 1, share);
-  alone.insert(share.begin(), share.end());
-  std::set<std::uint32_t> together;
-  for (std::uint32_t rank = 0; rank < 3; ++rank) {
-    FillShare(permutation, batch, rank, 3, share);
-    together.insert(share.begin(), share.end());
-  }
-  EXPECT_EQ(alone, together);
-  EXPECT_EQ(alone.size(), 64u);
-}
-
 // The world shrinks and grows in mid-epoch, the global batch changes with it: still every sample
 // of every epoch once.
 TEST(Sampler, ExactlyOnceOverEpochsAtChangingWorldSizes) {
