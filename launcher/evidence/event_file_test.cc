@@ -124,25 +124,5 @@ TEST_F(EventFileTest, AFifoIsNotWaitedFor) {
   EXPECT_EQ(File("other"), "mine");
 }
 
-TEST_F(EventFileTest, IsWrittenWhileTheLoopRuns) {
-  AsioLoop loop;
-  EventFile file(loop, directory_);
-  LoopTimer look(loop);
-  std::uint64_t next = 1;
-  std::function<void()> again = [&] {
-    if (Marks() == "7.1 7.2") {
-      loop.Stop();
-      return;
-    }
-    if (next <= 2 && (next == 1 || Marks() == "7.1")) {
-      file.Keep("run", Event(next++));
-    }
-    look.ArmAt(loop.Now() + Duration{1}, again);
-  };
-  loop.Post(again);
-  loop.Run();
-  EXPECT_EQ(Marks(), "7.1 7.2");
-}
-
 }  // namespace
 }  // namespace ddprun

@@ -212,16 +212,6 @@ TEST_F(HttpListenerTest, ARequestThatCameElsewhereIsAnswered) {
   EXPECT_THAT(ReadAll(socket), EndsWith("this is /here"));
 }
 
-TEST_F(HttpListenerTest, AStreamContinuesUntilItsReaderGoes) {
-  OpenAnswering();
-  tcp::socket socket = Begin("GET /stream HTTP/1.1\r\n\r\n");
-  std::string all;
-  boost::asio::read_until(socket, boost::asio::dynamic_buffer(all), "data: xxx\n\n");
-  EXPECT_THAT(all, HasSubstr("text/event-stream"));
-  // Others are answered meanwhile.
-  EXPECT_THAT(Get("/livez"), EndsWith("this is /livez"));
-}
-
 // So many and no more; a reader that has gone makes room.
 TEST_F(HttpListenerTest, StreamsAreBounded) {
   OpenAnswering();
@@ -251,12 +241,6 @@ TEST_F(HttpListenerTest, AReaderThatStandsStillIsDropped) {
   for (std::size_t i = 1; i < HttpListener::kMostStreams; ++i) {
     EXPECT_THAT(Get("/livez"), EndsWith("this is /livez"));
   }
-}
-
-TEST_F(HttpListenerTest, ARequestIsAnsweredByItsHandler) {
-  act_ = [](const std::function<void(HttpAnswer)>& done) { done({200, "so be it"}); };
-  OpenAnswering();
-  EXPECT_THAT(Get("/act"), EndsWith("so be it"));
 }
 
 TEST_F(HttpListenerTest, ARequestWithoutAnAnswerIsLate) {
