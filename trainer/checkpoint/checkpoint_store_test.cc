@@ -251,16 +251,6 @@ TEST_F(CheckpointStoreTest, ACommitWhoseAnswerGotLostIsTheNextOnesParent) {
   EXPECT_EQ(Checkpoints().size(), 3u);
 }
 
-TEST_F(CheckpointStoreTest, LeftoversOfOlderWorldsGoAtTheClaimAndCheckpointsStay) {
-  const CheckpointRef ref = Save(100);
-  const std::filesystem::path directory = kDirectory;
-  for (const char* name : {".tmp-step-00000200-00000000000abc01", ".trash-step-1", ".fence-x-3"}) {
-    ASSERT_TRUE(files_.Write(directory / name, {"x"}));
-  }
-  Start(2);
-  EXPECT_THAT(Checkpoints(), ElementsAre(ref.directory));
-}
-
 TEST_F(CheckpointStoreTest, TooLittleSpaceIsSaidInBytesBeforeAnythingIsWritten) {
   const CheckpointRef ref = Save(100);
   files_.free_bytes = 1000;
