@@ -155,15 +155,6 @@ TEST(Headline, OfProgramsThatTellNothing) {
   EXPECT_THAT(HeadlineOf(run).text, HasSubstr("no step reported; call"));
 }
 
-// Not every program's collectives are steps.
-TEST(Headline, CollectivesAreCalledSo) {
-  RunStatus run;
-  run.nodes = {{.node = "n0", .in_world = true, .step = 450, .step_source = "collectives"}};
-  EXPECT_EQ(HeadlineOf(run).text, "training: 450 collectives");
-  run.nodes[0].step_source = "printed";
-  EXPECT_EQ(HeadlineOf(run).text, "training: step 450");
-}
-
 TEST(Goodput, IsWhatWasNotLost) {
   RunStatus run;
   EXPECT_EQ(GoodputOf(run), std::nullopt);

@@ -131,13 +131,6 @@ TEST(HostsCore, ALostHostIsTriedAgainInAFixedRunToo) {
   EXPECT_FALSE(scenario.last.exit_code);
 }
 
-TEST(HostsCore, AllLostIsTheEnd) {
-  HostsScenario scenario(2, 1);
-  scenario.AllGreet();
-  scenario.Feed(HostGone{0, "x"});
-  EXPECT_EQ(scenario.Feed(HostGone{1, "x"}).exit_code, 69);
-}
-
 // A home on a disk that hangs: the first host of all may be the one.
 TEST(HostsCore, TheHostThatIsWaitedForIsSaidOnce) {
   HostsScenario scenario(3, 2);
@@ -266,16 +259,6 @@ TEST(HostsCore, OutputWhoseReaderStandsStillIsLeftOutAfterASignal) {
   }
   EXPECT_EQ(scenario.Feed(HostEnds{0, 130}).exit_code, 130);
   EXPECT_EQ(NextWake(scenario.state), std::nullopt);
-}
-
-// Where another node can take the rendezvous over, the first host may be drained.
-TEST(HostsCore, WhereOthersMayServeTheLastOneEndsTheRun) {
-  HostsScenario scenario(2, 1);
-  scenario.config.first_ends_run = false;
-  scenario.AllGreet();
-  scenario.Feed(HostEnds{0, 0});
-  EXPECT_THAT(scenario.After(100s).signals, IsEmpty());
-  EXPECT_EQ(scenario.Feed(HostEnds{1, 7}).exit_code, 7);
 }
 
 // It may have begun just then, and would look for the run in vain. A node that was drained says
