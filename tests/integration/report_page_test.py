@@ -6,7 +6,6 @@ PAGE_SHOTS=DIRECTORY keeps screenshots there.
 import os
 import re
 import subprocess
-import tarfile
 import time
 
 from selenium.webdriver.common.by import By
@@ -84,29 +83,6 @@ class Report(BrowserTest):
 
     def status(self, *flags):
         return subprocess.run([DDPRUN, "status", *flags], env=self.environment, capture_output=True, text=True, timeout=LIMIT).stdout
-
-    def unpacked(self, *verb):
-        archive = self.path("packed.tar.gz")
-        done = subprocess.run([DDPRUN, *verb, "--file", archive], env=self.environment, capture_output=True,
-                              text=True, timeout=LIMIT)
-        self.assertEqual(done.returncode, 0, done.stderr)
-        with tarfile.open(archive) as tar:
-            tar.extractall(self.path("unpacked"))
-        (root,) = os.listdir(self.path("unpacked"))
-        return self.path("unpacked", root, "report.html")
-
-    def test_of_a_run_that_is_running(self):
-        run = self.start(f"--log-dir={self.path('logs')}", FAKE_WORKER, HELLO, *STEPS, "--steps=100000")
-        self.wait_for_workers(run, 1)
-        self.wait_for(lambda: re.search(r"training: step \d", self.status()), run)
-        self.open(self.unpacked("report"))
-        self.shows("state", "RUNNING")
-        self.shows("headline", r"training: step \d+")
-        self.terminate(run)
-        self.open(os.path.join(self.run_directory(), "report.html"))
-        self.shows("headline", "SIGTERM|stopped")
-        self.shows("tiles", r"130\s+exit code")  # The run's; a node's is that of its signal.
-        self.shot("report-stopped.png")
 
     def test_a_thousand_ranks_fit_and_it_is_dark_where_the_system_is(self):
         self.ask(f"--log-dir={self.path('logs')}", FAKE_WORKER, "--notify=READY=1", "--exit=0")
