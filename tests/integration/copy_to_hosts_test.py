@@ -33,10 +33,9 @@ class CopyToHosts(HostsTest):
     def launch_copied(self, *arguments, hosts=2, program="train.py", expect=0):
         if os.path.exists(self.path("away")):
             os.rename(self.path("away"), self.path("own"))
-        run = self.start("-c", f'cd {self.path("own")} && exec ./ddprun "$@"', "sh", "--copy",
-                         f"--hosts={','.join(self.names(hosts))}", f"--launch-agent={self.agent}", *arguments, program, "a b",
-                         executable="/bin/sh")
-        self.assertEqual(run.wait(), expect, run.all())
+        run = self.ask("-c", f'cd {self.path("own")} && exec ./ddprun "$@"', "sh", "--copy",
+                       f"--hosts={','.join(self.names(hosts))}", f"--launch-agent={self.agent}", *arguments, program, "a b",
+                       executable="/bin/sh", expect=expect)
         return run
 
     def copies(self):

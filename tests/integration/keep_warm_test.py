@@ -125,8 +125,7 @@ class KeepWarm(DdprunTest):
             self.wait_for(lambda: "pid" in self.kept(), run)
             self.write("say.py", SAY.format(tag="edited").replace("import torch", line + "\nimport torch"))
             os.unlink(self.path("said"))
-            run = self.start(*auto, self.path("say.py"), self.path("said"))
-            self.assertEqual(run.wait(), 0, run.all())
+            run = self.ask(*auto, self.path("say.py"), self.path("said"))
             self.assertEqual({one["loaded"] for one in self.said(2, run)} == set(kept), expected, run.all())
         self.assertIn("comes before `import torch`", run.err())
 

@@ -87,54 +87,43 @@ class OneNode(Asks):
         logs, both = self.path("logs"), self.path("told")
         script = (f"echo out $RANK; echo err >&2; mark={both}$TORCHELASTIC_RESTART_COUNT; touch $mark.$RANK;"
                   " until [ -e $mark.0 -a -e $mark.1 ]; do sleep 0.01; done; exit 3")
-        kept = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", "-r", "3", "--max-restarts=1",
-                          f"--log-dir={logs}", "bash", "-c", script)
-        self.assertEqual(kept.wait(), 3, kept.all())
+        self.ask(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", "-r", "3", "--max-restarts=1",
+                 f"--log-dir={logs}", "bash", "-c", script, expect=3)
         (directory,) = os.listdir(logs)
-        shown = self.start("logs", os.path.join(logs, directory))
-        self.assertEqual(shown.wait(), 0, shown.all())
+        shown = self.ask("logs", os.path.join(logs, directory))
         self.assertEqual(re.findall(r"(?m)^==> (.*)$", shown.out()),
                          [f"attempt_{attempt}/{rank}/{stream}.log" for attempt in (0, 1) for rank in (0, 1)
                           for stream in ("stdout", "stderr")])
         self.assertIn("==> attempt_1/1/stdout.log\nout 1\n", shown.out())
         os.symlink(os.path.join(logs, directory), self.path("here"))
-        shown = self.start("logs", "here")
-        self.assertEqual(shown.wait(), 0, shown.all())
+        shown = self.ask("logs", "here")
         self.assertIn("out 1\n", shown.out())
-        shown = self.start("logs", "-f", "here")
-        self.assertEqual(shown.wait(), 2, shown.all())
+        shown = self.ask("logs", "-f", "here", expect=2)
         self.assertIn("ddprun logs DIR takes no option but -n", shown.err())
-        shown = self.start("logs", "-n0", os.path.join(logs, directory))
-        self.assertEqual(shown.wait(), 0, shown.all())
+        shown = self.ask("logs", "-n0", os.path.join(logs, directory))
         self.assertNotIn("out 1", shown.out())
         os.mkdir(self.path("empty"))
-        asked = self.start("logs", "empty/")
-        self.assertEqual(asked.wait(), 1, asked.all())
+        asked = self.ask("logs", "empty/", expect=1)
         self.assertIn("is it <log dir>/<run>_<...>?). To keep output in files, start the run with --log-dir=DIR",
                       asked.err())
-        asked = self.start("logs")
-        self.assertEqual(asked.wait(), 69, asked.all())
+        asked = self.ask("logs", expect=69)
         self.assertIn("ddprun logs DIR", asked.err())
 
     def test_the_directory_of_log_dir_stands_for_the_one_run_in_it(self):
         def kept(word):
-            run = self.start("--nproc-per-node=1", "--log-dir=kept", "bash", "-c", f"echo {word}")
-            self.assertEqual(run.wait(), 0, run.all())
+            self.ask("--nproc-per-node=1", "--log-dir=kept", "bash", "-c", f"echo {word}")
 
         kept("alone")
         for name in ("kept", "kept/"):
-            shown = self.start("logs", name)
-            self.assertEqual(shown.wait(), 0, shown.all())
+            shown = self.ask("logs", name)
             self.assertIn("==> attempt_0/0/stdout.log\nalone\n", shown.out())
-        packed = self.start("report", "kept", "--file=one.tar.gz")
-        self.assertEqual(packed.wait(), 0, packed.all())
+        self.ask("report", "kept", "--file=one.tar.gz")
         (first,) = os.listdir(self.path("kept"))
         os.utime(self.path("kept", first), (1, 1))
         kept("second")
         (second,) = set(os.listdir(self.path("kept"))) - {first}
         for verb in ("logs", "report"):
-            asked = self.start(verb, "kept")
-            self.assertEqual(asked.wait(), 2, asked.all())
+            asked = self.ask(verb, "kept", expect=2)
             self.assertIn(f"'kept' has 2 run directories, the newest first: kept/{second}, kept/{first}. Name ",
                           asked.err())
 
@@ -145,29 +134,24 @@ class OneNode(Asks):
             self.assertEqual(node.wait(), 0, node.all())
         directories = os.listdir(self.path("shared"))
         self.assertEqual(len(directories), 2)
-        shown = self.start("logs", "shared")
-        self.assertEqual(shown.wait(), 0, shown.all())
+        shown = self.ask("logs", "shared")
         told = dict(re.findall(r"(?m)^==> (\S+)/attempt_0/0/stdout\.log\nI am (\d)$", shown.out()))
         self.assertEqual((set(told), set(told.values())), (set(directories), {"0", "1"}), shown.out())
-        packed = self.start("report", "shared", "--file=both.tar.gz")
-        self.assertEqual(packed.wait(), 0, packed.all())
+        self.ask("report", "shared", "--file=both.tar.gz")
         with tarfile.open(self.path("both.tar.gz")) as archive:
             names = archive.getnames()
         for directory in directories:
             self.assertTrue(any(directory in name for name in names), names)
         os.mkdir(self.path("shared", f"{self.run_id}_0"))  # A later run of that name.
         self.write(self.path("shared", f"{self.run_id}_0", "events.jsonl"), "")
-        asked = self.start("logs", "shared")
-        self.assertEqual(asked.wait(), 2, asked.all())
+        asked = self.ask("logs", "shared", expect=2)
         self.assertIn("'shared' has 3 run directories, the newest first: ", asked.err())
 
     def test_of_a_run_without_log_files_the_last_lines_of_its_evidence_are_shown(self):
         logs = self.path("logs")
-        failed = self.start(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", f"--log-dir={logs}", "-r", "0",
-                            "bash", "-c", "echo out $RANK; exit 3")
-        self.assertEqual(failed.wait(), 3, failed.all())
-        shown = self.start("logs", os.path.join(logs, *os.listdir(logs)))
-        self.assertEqual(shown.wait(), 0, shown.all())
+        self.ask(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", f"--log-dir={logs}", "-r", "0",
+                 "bash", "-c", "echo out $RANK; exit 3", expect=3)
+        shown = self.ask("logs", os.path.join(logs, *os.listdir(logs)))
         self.assertRegex(shown.out(), r"==> evidence-1/rank-\d\.lines\.txt\n(.*\n)*.*out \d\n")
 
     def test_stacks_of_a_live_run_are_grouped_and_harm_no_worker(self):

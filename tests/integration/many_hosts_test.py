@@ -195,9 +195,8 @@ class ManyHosts(HostsTest):
     def test_the_directory_is_not_there(self):
         os.mkdir(self.path("gone"))
         os.rename(self.path("gone"), self.path("here"))
-        run = self.start(f"--hosts={self.names(1)[0]}", f"--launch-agent={self.agent}", FAKE_WORKER,
-                         executable=self.in_a_directory_that_goes())
-        self.assertEqual(run.wait(), 2, run.all())
+        run = self.ask(f"--hosts={self.names(1)[0]}", f"--launch-agent={self.agent}", FAKE_WORKER,
+                       executable=self.in_a_directory_that_goes(), expect=2)
         self.assertRegex(run.err(), r"cannot enter the launcher's directory '.*': No such file or directory on this host")
 
     def in_a_directory_that_goes(self):

@@ -100,9 +100,8 @@ class PoolTest(DdprunTest):
                 run = self.ask(script)
                 self.assertRegex(run.out(), rf"^\[n[12]\] one line of 0 in {self.directory}\n$", run.all())
         with self.subTest("a worker fails"):
-            run = self.start("--nnodes=2", FAKE_WORKER, "--on-rank=1", "--print-err=no such file", "--exit=7", "--always",
-                             "--hang")
-            self.assertEqual(run.wait(), 7, run.all())
+            run = self.ask("--nnodes=2", FAKE_WORKER, "--on-rank=1", "--print-err=no such file", "--exit=7", "--always",
+                           "--hang", expect=7)
             self.assertIn("[n2] no such file", run.err())
             self.assertEqual(run.err().count("Root Cause"), 1, run.err())
             self.wait_for_states(*there, n1="free", n2="free")
@@ -190,15 +189,13 @@ class PoolTest(DdprunTest):
         there = self.pool(None, "n1", "n2")
         named = ["--rdzv-id=again", "--nnodes=2"]
         for code in (0, 3, 0):
-            run = self.start(*named, "/bin/sh", "-c", f"exit {code}")
-            self.assertEqual(run.wait(), code, run.all())
+            self.ask(*named, "/bin/sh", "-c", f"exit {code}", expect=code)
         run = self.start(*named, *self.waiting())
         self.wait_for_ranks(run, 2)
         run.signal(signal.SIGKILL)
         run.wait()
         self.wait_for_states(*there, n1="free", n2="free")
-        run = self.start("--rdzv-id=again", "--nnodes=1", "/bin/sh", "-c", "echo $TORCHELASTIC_RESTART_COUNT")
-        self.assertEqual(run.wait(), 0, run.all())
+        run = self.ask("--rdzv-id=again", "--nnodes=1", "/bin/sh", "-c", "echo $TORCHELASTIC_RESTART_COUNT")
         self.assertIn("] 0\n", run.out())
         self.end(there)
 

@@ -139,8 +139,7 @@ class Ending(SlurmTest):
     # srun hands its own TERM on as KILL, without a word before.
     def test_a_killed_srun_leaves_nothing(self):
         run = self.start_hanging()
-        run.signal(signal.SIGTERM)
-        self.assertEqual(run.wait(), 137, run.all())
+        self.terminate(run, 137)
         self.assert_gone(10)
 
     def test_a_cancelled_job_leaves_nothing(self):

@@ -207,8 +207,7 @@ class Failure(support.TrainerTest):
         for epochs, next_start in ((1, "no earlier checkpoint exists: the next start begins anew"),
                                    (2, "the next start continues from the checkpoint before it")):
             arguments = ["--limit-train=640", f"--epochs={epochs}"]
-            (worker,) = self.start(arguments, limits=limits, generation=2 * epochs - 1)
-            self.assertEqual(worker.wait(), 1, worker.text("err"))
+            (worker,) = self.run_world(arguments, limits=limits, generation=2 * epochs - 1, expect=1)
             said = worker.text("err")
             self.assertIn("File too large", said)
             self.assertIn("; training continues", said)
@@ -254,6 +253,5 @@ class Failure(support.TrainerTest):
             file.truncate(limit)
         if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE") < limit:
             self.skipTest("needs a machine of 6 GiB, or the file is refused for its size")
-        (worker,) = self.start(["--model=toy", "--init-from=large.safetensors"], limits={resource.RLIMIT_AS: limit})
-        self.assertEqual(worker.wait(), 1, worker.text("err"))
+        (worker,) = self.run_world(["--model=toy", "--init-from=large.safetensors"], limits={resource.RLIMIT_AS: limit}, expect=1)
         self.assertIn("out of memory", worker.text("err"))
