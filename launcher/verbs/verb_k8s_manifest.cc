@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <string_view>
 #include <utility>
 
 #include "common/text.h"
@@ -77,12 +76,12 @@ void AddManifestFlags(FlagRows& flags, ManifestOptions& options) {
 }
 
 // a-z, 0-9 and inner hyphens, as everything that Kubernetes names.
-constexpr const char* kLabel = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?";
+constexpr const char* kLabelForm = "[a-z0-9](?:[a-z0-9-]*[a-z0-9])?";
 
 // Labels with dots between them.
 bool IsName(const std::string& text) {
-  const std::string label(kLabel);
-  return text.size() <= kLongestObject && RE2::FullMatch(text, label + "(?:\\." + label + ")*");
+  return text.size() <= kLongestObject &&
+         RE2::FullMatch(text, std::string(kLabelForm) + "(?:\\." + kLabelForm + ")*");
 }
 
 // "1.5Gi": a number above 0, with what matches `unit` behind it.
@@ -109,7 +108,7 @@ void CheckNames(const ManifestOptions& options, Problems& problems) {
   const std::size_t longest =
       kLongestLabel - std::string(options.job_set || options.train_job ? "-node-0-" : "-").size() -
       std::to_string(options.most - 1).size();  // The last pod's host name.
-  if (!RE2::FullMatch(options.name, kLabel) || IsDigit(options.name.front()) ||
+  if (!RE2::FullMatch(options.name, kLabelForm) || IsDigit(options.name.front()) ||
       options.name.size() > longest) {
     problems.Add(
         "--name must begin with a letter and have only a-z, 0-9 and inner hyphens, at most " +

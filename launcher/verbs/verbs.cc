@@ -17,7 +17,6 @@
 #include "launcher/print_out.h"
 #include "launcher/verbs/environment_report.h"
 #include "launcher/verbs/log_files.h"
-#include "launcher/verbs/pool_status.h"
 #include "launcher/verbs/verb_example.h"
 #include "launcher/verbs/verb_k8s_manifest.h"
 #include "launcher/verbs/verb_line.h"
