@@ -70,8 +70,7 @@ class CommandLine(DdprunTest):
 
     def test_help_can_be_had_whatever_the_settings_file_says(self):
         """It is what the refusal of the file names."""
-        with open(self.path("ddprun.toml"), "w") as file:
-            file.write("nproc = 2\n")
+        self.write("ddprun.toml", "nproc = 2\n")
         self.refused(FAKE_WORKER, names=r"ddprun.toml:1: unknown name 'nproc': .*\(ddprun --help\)")
         for flag in ("--help", "-h", "--version"):
             self.run_ddprun(flag, "--role=r")

@@ -70,11 +70,6 @@ class Shown(DdprunTest):
         told = subprocess.run([PROMTOOL, *arguments], capture_output=True, text=True, timeout=60)
         self.assertEqual(told.returncode, 0, told.stdout + told.stderr)
 
-    def write(self, name, value):
-        with open(self.path(name), "w") as file:
-            json.dump(value, file)  # JSON is YAML.
-        return self.path(name)
-
     # And nothing of a run that is not chosen.
     def test_each_panel_shows_a_run_that_has_recovered(self):
         run = self.start("--nproc-per-node=2", "--max-restarts=3", "--rdzv-id=demo", "--http-listen=127.0.0.1:0",
@@ -94,11 +89,10 @@ class Shown(DdprunTest):
             for of, shown in (("demo", 1), ("another", 0)):
                 count = f"(count({chosen(expression, of)}) or vector(0)) > bool 0"
                 tests.append({"expr": count, "eval_time": "10m", "exp_samples": [{"labels": "{}", "value": shown}]})
-        self.promtool("test", "rules", self.write("shown.yml", {
+        self.promtool("test", "rules", self.write("shown.yml", json.dumps({  # JSON is YAML.
             "evaluation_interval": "15s",
             "tests": [{
                 "interval": "15s",
                 "input_series": [{"series": f'{name}{{{labels + "," if labels else ""}job="j",instance="i"}}',
                                   "values": f"{value}+0x60"} for name, labels, value in series],
-                "promql_expr_test": tests}]}))
-
+                "promql_expr_test": tests}]})))

@@ -43,9 +43,7 @@ class KnownDeath(DdprunTest):
         self.environment["PYTHON_EXEC"] = sys.executable
 
     def worker(self, text):
-        with open(self.path("worker.py"), "w", encoding="utf-8") as file:
-            file.write(WORKER + text)
-        return self.path("worker.py")
+        return self.write("worker.py", WORKER + text)
 
     def peer_stops_first(self, peers, run, pid, code=137):
         hold(pid)

@@ -6,8 +6,9 @@ import re
 import select
 import unittest
 
+from bridge_network import BridgeNetwork
 from ddprun_runs import DDPRUN, FAKE_WORKER, DdprunTest, eventually, read_text
-from networks import NamespaceNetwork, namespaces_work
+from networks import namespaces_work
 
 TWO = "--nproc-per-node=2"
 PROGRAM = """
@@ -79,32 +80,28 @@ class AttachedRank(DdprunTest):
 
 
 class GloosInterface(DdprunTest):
-    def on_two_nodes(self, places, endpoint, extra=None):
-        """`places`: by node, how a command runs on its machine."""
-        runs, paths = [], [self.path(f"env.{len(os.listdir(self.directory))}.{i}") for i in range(2)]
-        for i, place in enumerate(places):
-            command = place([DDPRUN, "--nnodes=2", f"--node-rank={i}", f"--rdzv-endpoint={endpoint}",
-                             "--rdzv-id=two", "--nproc-per-node=gpu", f"--gpus={'2' if i else '0,1'}", FAKE_WORKER,
-                             "--on-local-rank=0", f"--env-file={paths[i]}"])
-            runs.append(self.start(*command[1:], executable=command[0], environment={
-                "DDPRUN_TOKEN": "0123456789abcdef0123456789abcdef", "CUDA_VISIBLE_DEVICES": "0,1,2,3", **(extra or {})}))
-        self.all_end(runs)
+    def on_two_nodes(self, endpoint, network=None, extra=None):
+        paths = [self.path(f"env.{len(os.listdir(self.directory))}.{i}") for i in range(2)]
+        self.all_end([self.start(
+            "--nnodes=2", f"--node-rank={i}", f"--rdzv-endpoint={endpoint}", "--rdzv-id=two", "--nproc-per-node=gpu",
+            f"--gpus={'2' if i else '0,1'}", FAKE_WORKER, "--on-local-rank=0", f"--env-file={paths[i]}",
+            machine=network and (network, i), environment={
+                "DDPRUN_TOKEN": "0123456789abcdef0123456789abcdef", "CUDA_VISIBLE_DEVICES": "0,1,2,3", **(extra or {})})
+            for i in range(2)])
         environments = [self.environment_of(path) for path in paths]
         self.assertEqual([e["WORLD_SIZE"] for e in environments], ["3", "3"])  # Two GPUs here, one there.
         return [e.get("GLOO_SOCKET_IFNAME") for e in environments]
 
     @unittest.skipUnless(namespaces_work(), "no network namespaces without root")
     def test_is_that_of_the_route(self):
-        network = NamespaceNetwork(1)
+        network = BridgeNetwork(2)
         self.addCleanup(network.close)
-        places = [network.on_server, lambda command: network.on_machine(0, command)]
-        self.assertEqual(self.on_two_nodes(places, network.endpoint(0)), ["m0", "eth0"])
-        self.assertEqual(self.on_two_nodes(places, network.endpoint(0), {"GLOO_SOCKET_IFNAME": "mine"}),
-                         ["mine", "mine"])
+        endpoint = network.address(0) + ":29400"
+        self.assertEqual(self.on_two_nodes(endpoint, network), ["eth0", "eth0"])
+        self.assertEqual(self.on_two_nodes(endpoint, network, {"GLOO_SOCKET_IFNAME": "mine"}), ["mine", "mine"])
 
     def test_is_not_reported_on_loopback_or_of_one_node(self):
-        places = [list, list]
-        self.assertEqual(self.on_two_nodes(places, self.free_endpoint()), [None, None])
+        self.assertEqual(self.on_two_nodes(self.free_endpoint()), [None, None])
         path = self.path("one")
         self.run_ddprun(FAKE_WORKER, f"--env-file={path}")
         self.assertIsNone(re.search("^GLOO_SOCKET_IFNAME=", read_text(path), re.M))
