@@ -74,12 +74,6 @@ TEST_F(StoreTableTest, AppendGrowsAndDoesNotChangeRepliesUnderWay) {
   EXPECT_EQ(Get("a"), "9:[xyz]");
 }
 
-TEST_F(StoreTableTest, MultiSetAndMultiGet) {
-  EXPECT_EQ(Do(2, {StoreOp::kWait, {"a", "b"}}), "");
-  EXPECT_EQ(Do(1, {StoreOp::kMultiSet, {"a", "b"}, {"1", "2"}}), "2:0");
-  EXPECT_EQ(Do(1, {StoreOp::kMultiGet, {"b", "none", "a"}}), "1:[2||1]");
-}
-
 // A waiter is woken once, when the last of its keys exists, whichever request made it.
 TEST_F(StoreTableTest, EveryWriteWakesWaiters) {
   const std::vector<StoreRequest> writes{
@@ -110,14 +104,6 @@ TEST_F(StoreTableTest, ACompareSetThatStoresNothingWakesNoClient) {
   EXPECT_EQ(Do(2, {StoreOp::kWait, {"k"}}), "");
   EXPECT_EQ(Do(1, {StoreOp::kCompareSet, {"k"}, {"x", "y"}}), "1:[x]");
   EXPECT_EQ(table_.waiters(), 1u);
-}
-
-TEST_F(StoreTableTest, CancelWaitIsAlwaysAnswered) {
-  EXPECT_EQ(Do(2, {StoreOp::kCancelWait}), "2:1");
-  EXPECT_EQ(Do(2, {StoreOp::kWait, {"k"}}), "");
-  EXPECT_EQ(Do(2, {StoreOp::kCancelWait}), "2:1");
-  EXPECT_EQ(Set("k", ""), "");
-  EXPECT_EQ(table_.waiters(), 0u);
 }
 
 // The second one would find the queue empty and fail.
