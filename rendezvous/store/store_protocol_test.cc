@@ -84,18 +84,6 @@ TEST(StoreParser, ReadsEveryOpSplitAtEveryByte) {
   }
 }
 
-TEST(StoreParser, FirstMustBeValidateWithItsMagic) {
-  StoreParser set_first({});
-  EXPECT_EQ(ParseAll(set_first, {wire::Set("a", "b")}).at(0).substr(0, 4), "bad:");
-  StoreParser http({});
-  EXPECT_EQ(ParseAll(http, {"GET / HTTP/1.1\r\n"}).at(0).substr(0, 4), "bad:");
-  StoreParser wrong_magic({});
-  EXPECT_EQ(ParseAll(wrong_magic, {std::string("\0\1\2\3\4", 5)}).at(0),
-            "bad: VALIDATE with the wrong magic number");
-  EXPECT_FALSE(wrong_magic.validated());
-  EXPECT_EQ(wire::Validate(), std::string("\0\xce\xf7\x85\x3c", 5));  // As torch's clients say.
-}
-
 // Judged by the announced length: nothing is kept for what will be refused.
 TEST(StoreParser, LimitsOfTorchsServer) {
   const auto length = [](std::uint64_t n) { return wire::Raw(n); };
