@@ -23,11 +23,8 @@ struct Unfit : testing::Test {
   }
   // n0 and n1 run, n2 is a spare; then n0's worker fails, and its machine is looked at.
   void FailOnFirst() {
-    a.Says(At(0s));
-    b.Says(At(0s));
+    FormWorld(At(0s), a, b);
     c.Says(At(0s));
-    a.Hosts(At(0s));
-    b.Hosts(At(0s));
     ASSERT_EQ(scenario.state.phase, Phase::kRunning);
     a.report.checking = true;
     a.Ends(Outcome::kFailed, {Failure(Exited{1})}, At(10s));
