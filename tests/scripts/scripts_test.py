@@ -2,6 +2,7 @@
 
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,39 @@ def run(*command, **variables):
     return subprocess.run([str(word) for word in command], env={**os.environ, **variables},
                           stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=60,
                           check=False)
+
+
+class DemoRecovery(unittest.TestCase):
+    def demo(self, fault):
+        fake = ROOT / "tests/scripts/fake"
+        build = os.path.relpath(BUILD / "tests/scripts", ROOT)
+        return run(ROOT / "scripts/demo-recovery.sh", FAKE=fault, DDPRUN_BIN=str(fake),
+                   DDPRUN_BUILD_DIR=build)
+
+    def test_shows_kill_restart_resume_and_accuracy_in_one_screen(self):
+        result = self.demo("")
+        self.assertEqual(result.returncode, 0, result.stdout + result.stderr)
+        words = [">>> kill -KILL", "restarting", "resumed", ">>> trains again", "final: ", "acc 97.7%"]
+        places = [result.stdout.find(word) for word in words]
+        self.assertEqual(places, sorted(places), result.stdout)
+        self.assertNotIn(-1, places, result.stdout)
+        self.assertLessEqual(len(result.stdout.splitlines()), 40)
+
+    def test_fails_when_the_run_gives_up(self):
+        result = self.demo("gives up")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("ddprun ended with 137", result.stderr)
+
+    def test_fails_when_the_run_ends_before_the_kill(self):
+        result = self.demo("ends early")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("ended before a worker could be killed", result.stderr)
+
+    def test_fails_when_a_process_is_left(self):
+        result = self.demo("leaves a process")
+        self.assertEqual(result.returncode, 1)
+        self.assertIn("processes of the run are left: ", result.stderr)
+        os.kill(int(result.stderr.split("are left: ")[1].split()[0]), signal.SIGKILL)
 
 
 class UnpackLibtorch(unittest.TestCase):
