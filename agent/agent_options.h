@@ -27,7 +27,7 @@ struct WorkerNews {
   std::optional<ExitStatus> ended;
 };
 
-// What a launch hands on from its command line as it is.
+// Flags that a launch passes to its agent unchanged.
 struct WorkerFlags {
   // --redirects, --tee and their like: streams without a bit go to the console alone. `directory`
   // is filled in per generation.

@@ -19,7 +19,7 @@ namespace ddprun {
   return text;
 }
 
-// What `text` gives of each part, with `between` between two.
+// The result of `text` for each part, joined by `between`.
 template <class Parts, class Text>
 std::string Joined(const Parts& parts, std::string_view between, Text text) {
   std::string joined;
