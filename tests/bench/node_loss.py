@@ -1,11 +1,11 @@
 """How soon the next world runs after a node of a run is gone, or another one has come.
 
-    node_loss.py build/bin/ddprun build/tests/exec_stamp [--runs=5] [--age=62]
+    node_loss.py build/bin/ddprun build/tests/exec_stamp [--runs=5] [--age=90]
 
 Every machine is a network namespace on one bridge (needs root). A machine goes off when its link is cut and its
 processes are killed, so that no other machine hears of it. All machines see one folder as the run directory, and the
 first one hosts the server. Measured is the time to the exec of the last worker of the next world. A run's leases are
-long in its first minute: --age says how long a run has trained before that.
+long in its first minute, and claims' for 24 s more: --age says how long a run has trained before.
 """
 
 import os
