@@ -184,7 +184,7 @@ std::string Describe(const WaitReason& reason) {
     case WaitFor::kFinishing:
       return "the run is finishing, this node is too late to join";
     case WaitFor::kEarlierSelf:
-      return "waiting until this node's earlier agent or its workers are gone";
+      return "waiting until another agent of this name or --node-rank is gone with its workers";
     case WaitFor::kRecovery:
       text = "the rendezvous server is new and collects reports: " + std::to_string(reason.have) +
              " of " + CountOf(reason.want, "node") + (reason.have == 1 ? " has" : " have") +

@@ -206,6 +206,6 @@ class Network(DdprunTest):
         first = self.start_node(self.endpoint, "--node-rank=0", timeout=60)
         self.wait_for_text(first, "serving the rendezvous at")
         second = self.start_node(self.endpoint, "--node-rank=0", timeout=60)
-        self.wait_for_text(second, "waiting until this node's earlier agent or its workers are gone")
+        self.wait_for_text(second, "waiting until another agent of this name or --node-rank is gone with its workers")
         for run in (second, first):
             self.terminate(run)
