@@ -59,12 +59,6 @@ TEST(HostsCore, TheCodeOfTheFirstHostIsTheRuns) {
   EXPECT_EQ(NextWake(scenario.state), std::nullopt);
 }
 
-TEST(HostsCore, SixtyFourAtOnce) {
-  HostsScenario scenario(200, 200);
-  EXPECT_EQ(scenario.last.started.size(), 64u);
-  EXPECT_THAT(scenario.Feed(HostGreets{7}).started, ElementsAre(64));
-}
-
 TEST(HostsCore, AHostMayAskForFilesAndHasTimeForThem) {
   HostsScenario scenario(2, 1);
   scenario.config.copies = {"ddprun (25 MB)"};
@@ -142,16 +136,6 @@ TEST(HostsCore, TheHostThatIsWaitedForIsSaidOnce) {
   EXPECT_EQ(scenario.said, "waiting for an answer from n1 n3, up to 1 min 00 s\n");
 }
 
-// As a shell does in place of ddprun.
-TEST(HostsCore, AHostThatNeverGreetsIsGivenUp) {
-  HostsScenario scenario(1, 1);
-  scenario.After(HostsConfig::kSlowGreeting);
-  EXPECT_EQ(NextWake(scenario.state), scenario.now + 55s);
-  EXPECT_EQ(scenario.After(55s).exit_code, 69);
-  EXPECT_THAT(scenario.last.dropped, ElementsAre(0));
-  EXPECT_THAT(scenario.said, HasSubstr("ddprun has not answered there within 1 min 00 s"));
-}
-
 TEST(HostsCore, ASignalGoesToWhatRunsAndEndsTheRest) {
   HostsScenario scenario(70, 1);
   scenario.Feed(HostGreets{0});
@@ -165,12 +149,6 @@ TEST(HostsCore, ASignalGoesToWhatRunsAndEndsTheRest) {
   EXPECT_THAT(scenario.last.started, IsEmpty());
   scenario.Feed(HostEnds{1, 143});
   EXPECT_EQ(scenario.Feed(HostEnds{0, 143}).exit_code, 143);
-}
-
-TEST(HostsCore, ASignalBeforeAnyHostRuns) {
-  HostsScenario scenario(2, 2);
-  EXPECT_EQ(scenario.Feed(LaunchSignal{SIGINT, true}).exit_code, 130);
-  EXPECT_THAT(scenario.last.dropped, ElementsAre(0, 1));
 }
 
 TEST(HostsCore, ALostHostIsNotTriedAgainAfterASignal) {
