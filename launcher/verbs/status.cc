@@ -22,6 +22,7 @@
 #include "launcher/headline.h"
 #include "launcher/print_out.h"
 #include "launcher/status_json.h"
+#include "launcher/verbs/node_query.h"
 #include "launcher/verbs/pool_status.h"
 #include "launcher/watching/page_access.h"
 #include "rendezvous/client_asks.h"
