@@ -320,12 +320,6 @@ TEST(CommandLineFirst, APodHearsOfItAloneWhereverTheNodesMeet) {
   EXPECT_TRUE(alone.tells_before_end);  // No process waits for it.
 }
 
-TEST(CommandLineFirst, KubeflowV2SaysAllInFlags) {
-  const LaunchContext context = Found(
-      {Captured("kubeflow_v2"), {{"master-addr", "train-node-0-0.train", "PET_MASTER_ADDR"}}});
-  EXPECT_EQ(context.scheduler, Scheduler::kCommandLine);
-}
-
 TEST(Worker, HasAPlaceAlready) {
   Variables variables = Captured("slurm_step");
   variables["TORCHELASTIC_RUN_ID"] = "1.0.0";
@@ -431,13 +425,6 @@ TEST(SageMaker, TheFirstOfTheSortedHostsIsNode0) {
   const Variables no_texts = {{"/opt/ml/input/config/resourceconfig.json",
                                R"({"current_host":1,"hosts":["1"],"network_interface_name":[]})"}};
   EXPECT_TRUE(Contains(Refusal({{{"X", "1"}}, {}, 0, no_texts}), "does not name this host"));
-}
-
-TEST(Nothing, IsOneNode) {
-  const LaunchContext context = Found({{{"HOME", "/root"}}});
-  EXPECT_EQ(context.scheduler, Scheduler::kNone);
-  EXPECT_EQ(Settings(context), "");
-  EXPECT_FALSE(context.IsPlaced());
 }
 
 TEST(LaunchContext, APlaceThatHostsGave) {
