@@ -60,15 +60,6 @@ TEST_F(Requests, EachPieceIsMadeOnlyWhenTheOperatorWantsIt) {
   EXPECT_EQ(node->sent.size(), 3u);
 }
 
-TEST_F(Requests, ANodeThatOpensItsStreamLateIsAsked) {
-  const auto asked = Asks();
-  Later(OperatorRequests::kNoStream - Duration{1});
-  const auto node = Opens();
-  ASSERT_EQ(node->sent.size(), 1u);
-  Later(2 * OperatorRequests::kNoStream);
-  EXPECT_EQ(asked->sent.size(), 1u);
-}
-
 TEST_F(Requests, ANodeWithoutAStreamIsRefused) {
   const auto asked = Asks({"n0", "n1"});
   const auto node = Opens();
@@ -120,23 +111,6 @@ TEST_F(Requests, APieceThatIsUnaskedOrTooLargeEndsTheNodesPart) {
   node->Say({2, "three"});
   node->Say({77, "of nothing"});
   EXPECT_EQ(other->sent.size(), 3u);
-}
-
-TEST_F(Requests, AnOperatorWhoGoesEndsTheRequestAtItsNodes) {
-  const auto node = Opens();
-  const auto asked = Asks();
-  asked->Break();
-  EXPECT_FALSE(asked->open);
-  EXPECT_TRUE(node->sent.back().over);
-}
-
-TEST_F(Requests, TwoOperatorsAtOnceHearTheirOwn) {
-  const auto node = Opens();
-  const auto one = Asks();
-  const auto other = Asks({"n0"}, {.kind = RequestKind::kStacks});
-  node->Say({node->sent[1].request, "stacks", true});
-  EXPECT_EQ(one->sent.size(), 1u);
-  EXPECT_EQ(other->sent.back().piece.bytes, "stacks");
 }
 
 TEST_F(Requests, AreBoundedForARunAndForAServer) {
