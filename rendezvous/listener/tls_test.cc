@@ -87,6 +87,7 @@ TEST_F(TlsTest, TheTokenIsAskedForAsWell) {
   EXPECT_THAT(TryToJoin({"sesame-sesame-sesamE", Node(ours_)}),
               HasSubstr("this is not the server's token"));
   EXPECT_EQ(TryToJoin({"sesame-sesame-sesame", Node(ours_)}), "");
+  EXPECT_THAT(TryToJoin({"sesame-sesame-sesame", {}}), HasSubstr("(--tls-ca=FILE)"));
   const auto runs = Beside<std::vector<RunStatus>>([&] {
     return AskStatus({endpoint_, {"sesame-sesame-sesame", Node(ours_)}, {}}, "r1", 5s);
   });

@@ -188,15 +188,6 @@ TEST_F(TokenTest, WithoutATokenAServerHearsNoCallerThatHasOne) {
   EXPECT_TRUE(reports_.empty());
 }
 
-TEST_F(TokenTest, TheUsersCertificatesWin) {
-  const TestAuthority authority("ours");
-  const Pem pem = authority.Issue("IP:127.0.0.1");
-  const Tls tls{pem.certificate, pem.key, authority.certificate()};
-  Serve({"127.0.0.1", 0}, {kToken, tls});
-  EXPECT_EQ(TryToJoin(endpoint_, {kToken, tls}), "");
-  EXPECT_THAT(TryToJoin(endpoint_, {kToken, {}}), HasSubstr("(--tls-ca=FILE)"));
-}
-
 TEST(HttpReply, TellsNoCallerTheRunOfAServerWithAToken) {
   const auto body = [](bool wants_token) {
     const std::string reply = *HttpReply("GET /healthz HTTP/1.0\r\n\r\n", {"the-run", wants_token});
