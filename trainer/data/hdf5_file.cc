@@ -16,43 +16,42 @@ constexpr unsigned kReadOnly = 0;  // H5F_ACC_RDONLY without its calls into the 
 
 // The functions used of the library. A call that fails gives less than 0.
 struct Library {
-  decltype(&::H5open) open = nullptr;
-  decltype(&::H5Eset_auto2) on_error = nullptr;
-  decltype(&::H5Fopen) open_file = nullptr;
-  decltype(&::H5Dopen2) open_array = nullptr;
-  decltype(&::H5Dget_space) space_of = nullptr;
-  decltype(&::H5Dget_type) type_of = nullptr;
-  decltype(&::H5Tget_class) class_of = nullptr;
-  decltype(&::H5Sget_simple_extent_ndims) dimensions_of = nullptr;
-  decltype(&::H5Sget_simple_extent_dims) extent_of = nullptr;
-  decltype(&::H5Sselect_hyperslab) select = nullptr;
-  decltype(&::H5Screate_simple) make_space = nullptr;
-  decltype(&::H5Idec_ref) close = nullptr;  // A file, array, type or space.
-  decltype(&::H5Dread) read = nullptr;
-  const hid_t* native_float = nullptr;
+  struct Symbol {
+    void* address;
+    template <class T>
+    operator T*() const {
+      return reinterpret_cast<T*>(address);
+    }
+  };
+
+  explicit Library(void* opened) : handle(opened), whole(opened != nullptr) {}
+  Symbol Find(const char* name) {
+    void* const address = dlsym(handle, name);
+    whole = whole && address != nullptr;
+    return {address};
+  }
+
+  void* const handle;
+  bool whole;  // It has all of these.
+  decltype(&::H5open) open = Find("H5open");
+  decltype(&::H5Eset_auto2) on_error = Find("H5Eset_auto2");
+  decltype(&::H5Fopen) open_file = Find("H5Fopen");
+  decltype(&::H5Dopen2) open_array = Find("H5Dopen2");
+  decltype(&::H5Dget_space) space_of = Find("H5Dget_space");
+  decltype(&::H5Dget_type) type_of = Find("H5Dget_type");
+  decltype(&::H5Tget_class) class_of = Find("H5Tget_class");
+  decltype(&::H5Sget_simple_extent_ndims) dimensions_of = Find("H5Sget_simple_extent_ndims");
+  decltype(&::H5Sget_simple_extent_dims) extent_of = Find("H5Sget_simple_extent_dims");
+  decltype(&::H5Sselect_hyperslab) select = Find("H5Sselect_hyperslab");
+  decltype(&::H5Screate_simple) make_space = Find("H5Screate_simple");
+  decltype(&::H5Idec_ref) close = Find("H5Idec_ref");  // A file, array, type or space.
+  decltype(&::H5Dread) read = Find("H5Dread");
+  const hid_t* native_float = Find("H5T_NATIVE_FLOAT_g");
 };
 
-template <class Function>
-bool Find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  return function != nullptr;
-}
-
 Result<Library> Load() {
-  void* const handle = dlopen(DDPRUN_HDF5_LIBRARY, RTLD_NOW | RTLD_LOCAL);
-  Library found;
-  const bool whole =
-      handle != nullptr && Find(handle, "H5open", found.open) &&
-      Find(handle, "H5Eset_auto2", found.on_error) && Find(handle, "H5Fopen", found.open_file) &&
-      Find(handle, "H5Dopen2", found.open_array) && Find(handle, "H5Dget_space", found.space_of) &&
-      Find(handle, "H5Dget_type", found.type_of) && Find(handle, "H5Tget_class", found.class_of) &&
-      Find(handle, "H5Sget_simple_extent_ndims", found.dimensions_of) &&
-      Find(handle, "H5Sget_simple_extent_dims", found.extent_of) &&
-      Find(handle, "H5Sselect_hyperslab", found.select) &&
-      Find(handle, "H5Screate_simple", found.make_space) &&
-      Find(handle, "H5Idec_ref", found.close) && Find(handle, "H5Dread", found.read) &&
-      Find(handle, "H5T_NATIVE_FLOAT_g", found.native_float);
-  if (!whole || found.open() < 0) {
+  const Library found(dlopen(DDPRUN_HDF5_LIBRARY, RTLD_NOW | RTLD_LOCAL));
+  if (!found.whole || found.open() < 0) {
     const char* const why = dlerror();
     return Error{ErrorKind::kNotFound,
                  std::string("cannot load the HDF5 library '" DDPRUN_HDF5_LIBRARY "': ") +

@@ -29,26 +29,18 @@ using GzFile = std::unique_ptr<gzFile_s, CloseGz>;
 // fails its checksum is an error.
 Result<std::size_t> Read(gzFile file, const std::filesystem::path& path, std::uint8_t* to,
                          std::size_t size) {
-  std::size_t done = 0;
-  while (done < size) {
-    const auto chunk = static_cast<unsigned>(std::min<std::size_t>(size - done, 1u << 24));
-    const int got = gzread(file, to + done, chunk);
-    int code = Z_OK;
-    const char* const text = gzerror(file, &code);
-    if (code == Z_BUF_ERROR) {
-      return BadFile(path, "truncated: the compressed data ends after " +
-                               std::to_string(done + std::max(got, 0)) + " bytes");
-    }
-    if (got < 0) {
-      return code == Z_ERRNO ? SystemError("read", path.string(), errno)
-                             : BadFile(path, std::string("damaged: ") + text);
-    }
-    if (got == 0) {
-      break;
-    }
-    done += static_cast<std::size_t>(got);
+  const int got = gzread(file, to, static_cast<unsigned>(size));
+  int code = Z_OK;
+  const char* const text = gzerror(file, &code);
+  if (code == Z_BUF_ERROR) {
+    return BadFile(path, "truncated: the compressed data ends after " +
+                             std::to_string(std::max(got, 0)) + " bytes");
   }
-  return done;
+  if (got < 0) {
+    return code == Z_ERRNO ? SystemError("read", path.string(), errno)
+                           : BadFile(path, std::string("damaged: ") + text);
+  }
+  return static_cast<std::size_t>(got);
 }
 
 // The sizes that the header claims; `header` may be shorter than it should.
