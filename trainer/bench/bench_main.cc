@@ -73,21 +73,20 @@ std::variant<BenchOptions, EarlyExit> ParseBench(int argc, const char* const* ar
       "Run it under ddprun or torchrun with two ranks or more:\n"
       "  ddprun --nproc-per-node=2 ddprun-bench-comm",
       "ddprun-bench-comm");
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.option_defaults()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->always_capture_default();
   app.add_flag("--check", options.check,
                "Check every collective with every operation, instead of measuring");
   app.add_option("--bytes", options.bytes, "Message sizes")
       ->delimiter(',')
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
-      ->capture_default_str();
-  app.add_option("--rounds", options.rounds, "Times each is measured")->capture_default_str();
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+  app.add_option("--rounds", options.rounds, "Times each is measured");
   app.add_option("--csv", options.csv, "Write the table to this file too");
   app.add_option("--device", options.device,
-                 "auto, cpu, cuda or cuda:N: on GPUs NCCL is measured and checked too")
-      ->capture_default_str();
+                 "auto, cpu, cuda or cuda:N: on GPUs NCCL is measured and checked too");
   app.add_option("--collective-timeout", options.collective_timeout, kCollectiveTimeoutHelp)
-      ->type_name("DURATION")
-      ->capture_default_str();
+      ->type_name("DURATION");
   app.set_version_flag(
       "--version", "ddprun-bench-comm " DDPRUN_VERSION " (libtorch " DDPRUN_LIBTORCH_VERSION ")");
   if (const auto exit = ParseWords(app, argc, argv)) {

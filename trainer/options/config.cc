@@ -16,36 +16,38 @@ std::string Names(const Entries& entries) {
 }
 
 void AddTaskOptions(CLI::App& app, TrainConfig& config) {
-  app.add_option("--model", config.model, "Model: " + Names(KnownModels()))->capture_default_str();
+  app.add_option("--model", config.model, "Model: " + Names(KnownModels()));
   app.add_option("--model-arg", config.model_arg,
                  "NAME=VALUE,... of the model's arguments, such as heads=4,layers=1");
   app.add_option("--dataset", config.dataset,
-                 "Data set: " + Names(KnownDatasets()) + " (default: the model's)");
+                 "Data set: " + Names(KnownDatasets()) + " (default: the model's)")
+      ->default_str("");
   app.add_option("--data-arg", config.data_arg,
                  "NAME=VALUE,... of the data set's arguments, such as train=1000");
   app.add_option("--data-root", config.data_root,
                  "Directory of the data set's files (default: the bundled data)");
-  app.add_option("--epochs", config.epochs, "Times through the training set")
-      ->capture_default_str();
+  app.add_option("--epochs", config.epochs, "Times through the training set");
   app.add_option("--batch", config.batch,
-                 "Samples per optimizer step on each rank (default: the model's)");
+                 "Samples per optimizer step on each rank (default: the model's)")
+      ->default_str("");
   app.add_option("--micro-batch", config.micro_batch,
                  "The most samples of one forward: a larger share of a step is learned from in "
-                 "parts whose gradients add up (default: as many as --batch)");
-  app.add_option("--seed", config.seed, "Decides initial parameters and sample order")
-      ->capture_default_str();
+                 "parts whose gradients add up (default: as many as --batch)")
+      ->default_str("");
+  app.add_option("--seed", config.seed, "Decides initial parameters and sample order");
   app.add_option("--limit-train", config.limit_train, "Use only the first N training samples");
 }
 
 void AddOptimizerOptions(CLI::App& app, TrainConfig& config) {
-  app.add_option("--optimizer", config.optimizer, "adam, adamw or sgd (default: the model's)");
-  app.add_option("--lr", config.lr, "Learning rate (default: the model's)");
+  app.add_option("--optimizer", config.optimizer, "adam, adamw or sgd (default: the model's)")
+      ->default_str("");
+  app.add_option("--lr", config.lr, "Learning rate (default: the model's)")->default_str("");
   app.add_flag("--scale-lr", config.scale_lr,
                "Multiply the learning rate by the number of --batch in a global batch");
   app.add_option("--weight-decay", config.weight_decay,
                  "Weight decay (default: 0.01 for adamw, else 0)");
   OptimizerOptions& constants = config.optimizer_options;
-  app.add_option("--momentum", constants.momentum, "Momentum of sgd")->capture_default_str();
+  app.add_option("--momentum", constants.momentum, "Momentum of sgd");
   app.add_flag("--nesterov", constants.nesterov, "Nesterov's momentum of sgd");
 }
 
@@ -53,14 +55,11 @@ void AddCheckpointOptions(CLI::App& app, TrainConfig& config) {
   app.add_option("--checkpoint-dir", config.checkpoint_dir,
                  "Where checkpoints are kept (default: checkpoints/<dataset>-<model>)");
   app.add_option("--checkpoint-every", config.checkpoint_every,
-                 "Steps between checkpoints, or a time as 30s or 5m; also at each epoch's end")
-      ->capture_default_str();
+                 "Steps between checkpoints, or a time as 30s or 5m; also at each epoch's end");
   app.add_option("--resume", config.resume,
                  "auto: from the newest valid checkpoint, else afresh; must: fail if there is "
-                 "none; never: afresh")
-      ->capture_default_str();
-  app.add_option("--keep-last", config.keep_last, "Checkpoints to keep (at least 2)")
-      ->capture_default_str();
+                 "none; never: afresh");
+  app.add_option("--keep-last", config.keep_last, "Checkpoints to keep (at least 2)");
 }
 
 void AddProcessOptions(CLI::App& app, TrainConfig& config) {
@@ -74,27 +73,22 @@ void AddProcessOptions(CLI::App& app, TrainConfig& config) {
                  "Write which samples each step used to files in this directory, one per "
                  "generation and rank");
   app.add_option(
-         "--threads", config.threads,
-         "Threads per rank; 0: cores / ranks on this node, as far as the model has a use for "
-         "them. OMP_NUM_THREADS overrides it")
-      ->capture_default_str();
+      "--threads", config.threads,
+      "Threads per rank; 0: cores / ranks on this node, as far as the model has a use for "
+      "them. OMP_NUM_THREADS overrides it");
   app.add_option("--progress-every", config.progress_every,
                  "Time between progress lines: 0.5, 10s, 1m (default: 1, or 0.2 on a terminal)")
       ->type_name("DURATION");
   app.add_option("--collective-timeout", config.collective_timeout, kCollectiveTimeoutHelp)
-      ->type_name("DURATION")
-      ->capture_default_str();
+      ->type_name("DURATION");
   app.add_option("--backend", config.backend,
                  "auto: NCCL between GPUs, else shared memory where all ranks are on one node, "
-                 "else Gloo; gloo; shm; nccl")
-      ->capture_default_str();
+                 "else Gloo; gloo; shm; nccl");
   app.add_option("--device", config.device,
                  "auto: this local rank's GPU where there is one, else the CPU; cpu; cuda: the "
-                 "GPU or an error; cuda:N: this one")
-      ->capture_default_str();
+                 "GPU or an error; cuda:N: this one");
   app.add_option("--bucket-mib", config.bucket_mib,
-                 "Gradients are all-reduced in buckets of this many MiB during backward")
-      ->capture_default_str();
+                 "Gradients are all-reduced in buckets of this many MiB during backward");
   app.set_version_flag("--version",
                        "ddprun-train " DDPRUN_VERSION " (libtorch " DDPRUN_LIBTORCH_VERSION ")");
 }
@@ -181,7 +175,9 @@ std::string SharedFlags(const std::vector<ProgramFlag>& flags) {
 
 void AddAllOptions(CLI::App& app, TrainConfig& config) {
   // A script's flags can be overruled by more of them.
-  app.option_defaults()->multi_option_policy(CLI::MultiOptionPolicy::TakeLast);
+  app.option_defaults()
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeLast)
+      ->always_capture_default();
   AddTaskOptions(app, config);
   AddOptimizerOptions(app, config);
   AddLearningOptions(app, config.learning);
@@ -229,9 +225,7 @@ std::variant<TrainConfig, EarlyExit> ParseProgram(TrainConfig config,
       ->description("Where checkpoints are kept (default: checkpoints/" + config.model + ")");
   for (ProgramFlag& flag : config.program_flags) {
     try {
-      app.add_option("--" + flag.name, flag.value, flag.help)
-          ->capture_default_str()
-          ->group("Of " + config.model);
+      app.add_option("--" + flag.name, flag.value, flag.help)->group("Of " + config.model);
     } catch (const CLI::ConstructionError& error) {
       return WrongCommandLine(
           app, {"the program's flag '" + flag.name + "' needs another name: " + error.what()});

@@ -16,16 +16,14 @@ constexpr std::uint64_t kWorthAThread = 65'536;
 }  // namespace
 
 void AddLearningOptions(CLI::App& app, LearningOptions& options) {
-  app.add_option("--schedule", options.schedule, "Learning rate: constant, step or cosine")
-      ->capture_default_str();
+  app.add_option("--schedule", options.schedule, "Learning rate: constant, step or cosine");
   app.add_option("--warmup-steps", options.warmup_steps,
-                 "Steps over which the learning rate rises to its value")
-      ->capture_default_str();
+                 "Steps over which the learning rate rises to its value");
   app.add_option("--decay-every", options.decay_every,
-                 "Steps between decays of the learning rate (--schedule=step)");
+                 "Steps between decays of the learning rate (--schedule=step)")
+      ->default_str("");
   app.add_option("--decay-factor", options.decay_factor,
-                 "What each decay multiplies the learning rate by (--schedule=step)")
-      ->capture_default_str();
+                 "What each decay multiplies the learning rate by (--schedule=step)");
   app.add_option("--clip-norm", options.clip_norm,
                  "Scale gradients down to this norm over all parameters, if theirs is larger");
   app.add_flag("--grad-norm", options.grad_norm,
@@ -35,23 +33,19 @@ void AddLearningOptions(CLI::App& app, LearningOptions& options) {
                "needs two on each rank");
   app.add_option("--autocast", options.autocast,
                  "bf16, fp16 (GPUs): forward in 16 bits where libtorch's autocast holds it safe; "
-                 "off")
-      ->capture_default_str();
+                 "off");
   app.add_option("--compress", options.compress,
-                 "Gradients travel between ranks as fp16 or bf16; off: as they are")
-      ->capture_default_str();
+                 "Gradients travel between ranks as fp16 or bf16; off: as they are");
   app.add_option("--loss", options.loss,
                  "auto: cross entropy of labels, mean squared error of float targets; "
                  "cross-entropy: float targets are probabilities, of classes along their first "
-                 "dimension")
-      ->capture_default_str();
+                 "dimension");
   app.add_flag("--deterministic", options.deterministic,
                "An error instead of any operation without a deterministic implementation");
   app.add_flag("--cuda-graph", options.cuda_graph,
                "On a GPU: record forward and backward of a step once, and replay them");
   app.add_option("--prefetch", options.prefetch,
-                 "Gather the next batch on a thread: on, off, or auto (large batches)")
-      ->capture_default_str();
+                 "Gather the next batch on a thread: on, off, or auto (large batches)");
   app.add_option("--stage-dir", options.stage_dir,
                  "Node-local directory: local rank 0 copies the data files there, all read them "
                  "from it");

@@ -30,17 +30,14 @@ std::optional<std::vector<Skew>> ParseSkews(const std::string& text) {
 
 void AddRunOptions(CLI::App& app, RunOptions& options) {
   app.add_option("--validate-every", options.validate_every,
-                 "Steps between validations, all ranks together (0: none)")
-      ->capture_default_str();
+                 "Steps between validations, all ranks together (0: none)");
   app.add_option("--validation-samples", options.validation_samples,
                  "Validate on the last N training samples and do not train on them; 0: on the "
-                 "test set")
-      ->capture_default_str();
+                 "test set");
   app.add_flag("--keep-best", options.keep_best,
                "Keep the checkpoint with the least validation loss, named by best.json");
   app.add_option("--early-stop", options.early_stop,
-                 "End after so many validations in a row without a gain (0: never)")
-      ->capture_default_str();
+                 "End after so many validations in a row without a gain (0: never)");
   app.add_option("--eval-package", options.eval_package,
                  "Evaluate with this AOTInductor package of the model, made in Python. It is code "
                  "that runs here: use only one that you trust");
@@ -51,31 +48,31 @@ void AddRunOptions(CLI::App& app, RunOptions& options) {
                  "Begin with the parameters in this safetensors file");
   app.add_option("--init-strict", options.init_strict,
                  "yes: the file must hold exactly this model's parameters; no: load those that fit "
-                 "and report the others")
-      ->capture_default_str();
+                 "and report the others");
   app.add_option("--freeze", options.freeze,
                  "Do not train parameters whose names begin with one of these")
       ->delimiter(',')
-      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll);
+      ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+      ->default_str("");
   app.add_option("--split-devices", options.split_devices,
                  "Put the first part of the model on the first of these devices, the second on the "
                  "second: cpu,cpu or cuda:0,cuda:1")
-      ->delimiter(',');
+      ->delimiter(',')
+      ->default_str("");
   app.add_option("--tensorboard", options.tensorboard,
                  "Write the curves of the training to event files in this directory, for "
                  "TensorBoard; a restart begins a new file");
   app.add_option("--profile", options.profile,
                  "Record operators and write a trace per rank to this directory");
-  app.add_option("--profile-schedule", options.profile_schedule,
-                 "Steps to wait, to warm up, to record, and how often: wait,warmup,active[,repeat]")
-      ->capture_default_str();
+  app.add_option(
+      "--profile-schedule", options.profile_schedule,
+      "Steps to wait, to warm up, to record, and how often: wait,warmup,active[,repeat]");
   app.add_option("--skew", options.skew,
                  "RANK:MILLISECONDS,...: make these ranks slower by that much in every step, to "
                  "see the effect on the others");
   app.add_option("--memory-snapshots", options.memory_snapshots,
                  "yes: also keep the state in memory with ddprun, so that a restart continues from "
-                 "there; no: restarts continue only from checkpoints")
-      ->capture_default_str();
+                 "there; no: restarts continue only from checkpoints");
   app.add_flag("--no-sync", options.no_sync,
                "Do not average gradients over the ranks, to see how far their models diverge");
 }
