@@ -80,12 +80,14 @@ Result<Evaluation> Evaluate(Training& training, const Samples& samples,
                                         ? SumMeanwhile(*training.group, score, meanwhile)
                                         : SumOverRanks(*training.group, score));
   const auto samples_seen = static_cast<double>(sum.samples);
-  Evaluation result{sum.loss_sum / samples_seen, static_cast<double>(sum.correct) / samples_seen,
-                    sum.others};
-  for (auto& [name, value] : result.others) {
-    value /= samples_seen;
+  Evaluation means{{"loss", sum.loss_sum / samples_seen}};
+  if (training.dataset.task.classifies()) {
+    means["accuracy"] = static_cast<double>(sum.correct) / samples_seen;
   }
-  return result;
+  for (const auto& [name, value] : sum.others) {
+    means.emplace(name, value / samples_seen);
+  }
+  return means;
 }
 
 Result<void> Validation::AfterStep(const FinishedStep& /*step*/) {
@@ -100,7 +102,7 @@ Result<void> Validation::AfterStep(const FinishedStep& /*step*/) {
   const Dataset& data = training_.dataset;
   ASSIGN_OR_RETURN(const Evaluation result,
                    Evaluate(training_, data.validation ? *data.validation : data.test));
-  training_.best = NoteValidation(state.metrics, state.step, result.loss);
+  training_.best = NoteValidation(state.metrics, state.step, result.at("loss"));
   const auto patience = static_cast<std::uint64_t>(training_.config.run.early_stop);
   std::array<double, 1> enough = {
       training_.IsRankZero() && EnoughValidations(state.metrics, patience) ? 1.0 : 0.0};
@@ -114,24 +116,19 @@ Result<void> Validation::AfterStep(const FinishedStep& /*step*/) {
 
 void Validation::Report(const Evaluation& result) {
   TrainState& state = training_.state;
-  const bool classifies = training_.dataset.task.classifies();
-  std::vector<Scalar> curves = {{"validation/loss", result.loss}};
-  if (classifies) {
-    curves.push_back({"validation/accuracy", result.accuracy});
-  }
-  for (const auto& [name, value] : result.others) {
-    curves.push_back({"validation/" + name, value});
-  }
-  training_.curves.Append(CurveRecord(state.step, curves));
   std::string line = Format("validation at step %llu on the %s: loss %.4f",
                             static_cast<unsigned long long>(state.step),
-                            training_.dataset.validation_is.c_str(), result.loss);
-  if (classifies) {
-    line += Format(", accuracy %.2f%%", 100 * result.accuracy);
+                            training_.dataset.validation_is.c_str(), result.at("loss"));
+  std::vector<Scalar> curves;
+  for (const auto& [name, value] : result) {
+    curves.push_back({"validation/" + name, value});
+    if (name == "accuracy" && training_.dataset.task.classifies()) {
+      line += Format(", accuracy %.2f%%", 100 * value);
+    } else if (name != "loss") {
+      line += ", " + name + Format(" %.4g", value);
+    }
   }
-  for (const auto& [name, value] : result.others) {
-    line += ", " + name + Format(" %.4g", value);
-  }
+  training_.curves.Append(CurveRecord(state.step, curves));
   if (training_.best) {
     line += " (the best so far)";
   } else if (state.metrics.count(kBestLoss) > 0) {

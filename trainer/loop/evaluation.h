@@ -12,11 +12,8 @@
 
 namespace ddprun {
 
-struct Evaluation {
-  double loss = 0;  // Mean of a sample.
-  double accuracy = 0;
-  std::map<std::string, double> others;  // Score::others, as means.
-};
+// Means of a sample: "loss"; "accuracy" if the samples have labels; Score::others.
+using Evaluation = std::map<std::string, double>;
 
 // Adds the ranks' scores up, and `values` with them.
 Result<Score> SumOverRanks(ProcessGroup& group, const Score& own, std::span<double> values = {});

@@ -61,35 +61,18 @@ Result<void> PrintResult(Training& training) {
                           }});
 }
 
-void AddMetrics(const std::string& name, const Samples& set, const Evaluation& result,
-                bool classifies, std::map<std::string, double>& metrics) {
-  metrics[name + "_loss"] = result.loss;
-  metrics[name + "_samples"] = set.count;
-  if (classifies) {
-    metrics[name + "_accuracy"] = result.accuracy;
-  }
-  for (const auto& [other, value] : result.others) {
-    metrics[name + "_" + other] = value;
-  }
-}
-
-std::vector<Scalar> CurvesOf(const std::map<std::string, double>& metrics) {
-  std::vector<Scalar> curves;
-  for (const auto& [name, value] : metrics) {
-    if (!name.ends_with("_samples")) {
-      curves.push_back({"end/" + name, value});
-    }
-  }
-  return curves;
-}
-
 // After the last step. All ranks evaluate; rank 0 writes and prints the result.
 Result<void> EvaluateAndWrite(Training& training, Saving& saving) {
   std::map<std::string, double> metrics;
+  std::vector<Scalar> curves;
   for (const auto& [name, set] : training.final_sets) {
     ASSIGN_OR_RETURN(const Evaluation result,
                      Evaluate(training, *set, [&saving] { saving.SaveIfAskedToStop(); }));
-    AddMetrics(name, *set, result, training.dataset.task.classifies(), metrics);
+    metrics[name + "_samples"] = set->count;
+    for (const auto& [metric, value] : result) {
+      metrics[name + "_" + metric] = value;
+      curves.push_back({"end/" + name + "_" + metric, value});
+    }
   }
   if (!training.IsRankZero()) {
     return {};
@@ -99,7 +82,7 @@ Result<void> EvaluateAndWrite(Training& training, Saving& saving) {
   state.finished = true;
   const std::map<std::string, double> validation = ValidationMetrics(state.metrics);
   state.metrics = std::move(metrics);
-  training.curves.Append(CurveRecord(state.step, CurvesOf(state.metrics)));
+  training.curves.Append(CurveRecord(state.step, curves));
   state.metrics.insert(validation.begin(), validation.end());
   if (training.stopped_early) {
     state.metrics[kStoppedEarly] = 1;
