@@ -78,13 +78,9 @@ Result<void> StepOnZeros(ModelLearner& learner, std::size_t samples) {
 }
 
 Result<void> StepsOnZeros(const TrainConfig& config) {
-  LearnerOptions options;
-  options.task = FindDataset(config.dataset)->task(config.data_arguments);
-  options.model_arguments = config.model_arguments;
-  options.optimizer = config.optimizer_options;
-  options.clip_norm = config.learning.clip_norm.value_or(0);
-  options.loss = *ParseLoss(config.learning.loss);
-  options.freeze = config.run.freeze;
+  LearnerOptions options{.config = config,
+                         .task = FindDataset(config.dataset)->task(config.data_arguments)};
+  options.config.run.eval_package.clear();  // A file.
   ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join({}, {}));
   ModelLearner learner(*FindModel(config.model), options, *group);
   RETURN_IF_ERROR(learner.Start({}, 0));

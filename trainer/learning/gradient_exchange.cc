@@ -114,14 +114,9 @@ bool GradientExchange::Small(std::size_t bucket_bytes) const {
   return bytes <= std::min(kMostAfterBackward, bucket_bytes);
 }
 
-void GradientExchange::BeforeForward() {
-  if (reducer_) {
-    reducer_->prepare_for_forward();
-  }
-}
-
 void GradientExchange::BeforeBackward() {
   if (reducer_) {
+    reducer_->prepare_for_forward();
     reducer_->prepare_for_backward({});
   }
 }

@@ -33,8 +33,7 @@ class GradientExchange {
 
   // Backward itself hands over each gradient. Otherwise AfterBackward takes them as they are then.
   bool during_backward() const { return reducer_ != nullptr; }
-  // Around a forward whose backward shall exchange what has been added up until then.
-  void BeforeForward();
+  // Around a backward that shall exchange what has been added up until then.
   void BeforeBackward();
   void AfterBackward();
   // Once the gradients have been used.

@@ -82,18 +82,16 @@ ModelLearner::Impl::Impl(const ModelEntry& entry, const LearnerOptions& learner_
     : options(learner_options),
       group(process_group),
       device(TorchDevice(options.device)),
-      model(entry.make(options.task, options.model_arguments, options.seed),
-            {.device = device,
-             .split_devices = options.split_devices,
-             .freeze = options.freeze,
-             .precision = options.precision}),
-      losses_of_one_sample(LossesOfOneSample(options.task, options.loss)),
-      optimizer(options.optimizer, model.names(), model.parameters()),
+      model(entry.make(options.task, options.config.model_arguments,
+                       static_cast<std::uint64_t>(options.config.seed)),
+            device, options.config.run, options.config.learning.precision),
+      losses_of_one_sample(LossesOfOneSample(options.task, options.config.learning.loss_kind)),
+      optimizer(options.config.optimizer_options, model.names(), model.parameters()),
       scores(device),
       random(at::globalContext().defaultGenerator(device)),
       weight(at::zeros({}, at::TensorOptions(at::kFloat).device(device))),
       norm(at::zeros_like(weight)) {
-  if (options.precision == Precision::kFloat16) {
+  if (options.config.learning.precision == Precision::kFloat16) {
     scale.emplace(device);
   }
   if (options.task.classifies() && model.IsPlainLinear()) {
@@ -160,9 +158,6 @@ void ModelLearner::Impl::ByAutograd(const TaskBatch& batch, bool first, bool exc
   if (first) {
     model.ForgetGradients();
   }
-  if (exchanges) {
-    exchange->BeforeForward();
-  }
   std::optional<NamedRange> range(std::in_place, "forward");
   const at::Tensor output = model.Output(batch.inputs, /*training=*/true);
   const at::Tensor loss = LossOf(output, batch);
@@ -179,7 +174,7 @@ at::Tensor ModelLearner::Impl::LossOf(const at::Tensor& output, const TaskBatch&
   if (options.task.classifies()) {
     return at::cross_entropy_loss(output, batch.labels, {}, at::Reduction::Sum);
   }
-  if (options.loss == Loss::kCrossEntropy) {
+  if (options.config.learning.loss_kind == Loss::kCrossEntropy) {
     return at::cross_entropy_loss(output, batch.targets, {}, at::Reduction::Sum);
   }
   return at::mse_loss(output, batch.targets, at::Reduction::Sum);
@@ -188,9 +183,10 @@ at::Tensor ModelLearner::Impl::LossOf(const at::Tensor& output, const TaskBatch&
 Result<void> ModelLearner::Impl::UpdateFromGradients(std::optional<double> lr) {
   ASSIGN_OR_RETURN(const std::vector<at::Tensor> gradients, model.Gradients());
   const bool finite = !scale || scale->Unscale(gradients);
-  if (options.clip_norm > 0 || options.measure_norm) {
+  const LearningOptions& learning = options.config.learning;
+  if (learning.clip_norm || learning.grad_norm) {
     // The gradients are averaged by now, so every rank gets the same norm.
-    norm.copy_(ClipNorm(gradients, options.clip_norm));
+    norm.copy_(ClipNorm(gradients, learning.clip_norm.value_or(0)));
     has_norm = true;
   }
   if (finite) {
@@ -211,9 +207,10 @@ ModelLearner::~ModelLearner() = default;
 Result<void> ModelLearner::Start(const Buckets& buckets, std::uint32_t from) {
   Impl& my = *impl_;
   RETURN_IF_ERROR(my.model.placed());
-  if (!my.options.evaluation_package.empty()) {
+  const TrainConfig& config = my.options.config;
+  if (!config.run.eval_package.empty()) {
     ASSIGN_OR_RETURN(my.evaluation,
-                     LoadCompiledForward(my.options.evaluation_package, my.model.State(),
+                     LoadCompiledForward(config.run.eval_package, my.model.State(),
                                          [&my](const std::vector<at::Tensor>& inputs) {
                                            return my.model.Output(inputs, /*training=*/false);
                                          }));
@@ -229,10 +226,10 @@ Result<void> ModelLearner::Start(const Buckets& buckets, std::uint32_t from) {
       return {};
     }
     ReceiveState(from);
-    if (my.options.sync) {
+    if (!config.run.no_sync) {
       my.exchange =
           std::make_unique<GradientExchange>(my.model.parameters(), *my.group.torch(), buckets,
-                                             my.options.bucket_bytes, my.options.compression);
+                                             config.BucketBytes(), config.learning.compression);
     }
     return {};
   } catch (const std::exception&) {

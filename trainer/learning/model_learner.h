@@ -25,43 +25,18 @@
 #include "trainer/group/process_group.h"
 #include "trainer/learning/learner.h"
 #include "trainer/models/model.h"
-#include "trainer/options/learning_options.h"
+#include "trainer/options/config.h"
 #include "trainer/task.h"
 
 namespace ddprun {
 
 struct LearnerOptions {
+  // The flags, all of them valid.
+  TrainConfig config;
   // The shapes of samples and targets, for which the model is made.
   Task task;
-  // The model's arguments; Arguments has checked them.
-  Arguments model_arguments;
-  // The initial parameters are drawn from it: another seed is another training.
-  std::uint64_t seed = 1;
-  // The optimizer and its constants.
-  OptimizerOptions optimizer;
-  // The bytes of a bucket of gradients: small ones cost a message each, large ones hide no time
-  // behind the backward.
-  std::size_t bucket_bytes = std::size_t{25} << 20;
-  // The limit of the norm of all gradients: too small a limit slows learning down; 0: none.
-  double clip_norm = 0;
-  // The norm is computed also if nothing is clipped, which costs a pass over all gradients.
-  bool measure_norm = false;
-  // The digits of the forward, under autocast.
-  Precision precision = Precision::kFloat32;
-  // The digits of gradients on their way: fewer ones lose small gradients.
-  Precision compression = Precision::kFloat32;
-  // The loss: one that does not fit the targets gives numbers without meaning.
-  Loss loss = Loss::kByTargets;
-  // False: gradients are not averaged, to show how ranks differ.
-  bool sync = true;
-  // Parameters whose names begin so are not trained; a prefix that fits all leaves none.
-  std::vector<std::string> freeze;
-  // One device for each part of the model; none: it is not split.
-  std::vector<std::string> split_devices;
   // Where the model is and steps are computed.
   Device device;
-  // A CompiledForward; empty: the model evaluates.
-  std::filesystem::path evaluation_package;
   // Records steps of one part and replays them, except for the update with float16, about which the
   // host decides. nullptr: steps are never replayed.
   std::shared_ptr<StepGraph> graph;

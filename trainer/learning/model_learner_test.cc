@@ -60,10 +60,12 @@ struct World {
   static LearnerOptions Options(const char* arguments, double clip_norm, bool measure_norm) {
     LearnerOptions options;
     options.task = {.inputs = {{1}}, .classes = 0, .target = {1}};
-    options.model_arguments = *Arguments::Parse(arguments, kForget);
-    options.optimizer.kind = OptimizerKind::kSgd;
-    options.clip_norm = clip_norm;
-    options.measure_norm = measure_norm;
+    options.config.model_arguments = *Arguments::Parse(arguments, kForget);
+    options.config.optimizer_options.kind = OptimizerKind::kSgd;
+    if (clip_norm > 0) {
+      options.config.learning.clip_norm = clip_norm;
+    }
+    options.config.learning.grad_norm = measure_norm;
     return options;
   }
   float Weight() const {
@@ -212,7 +214,7 @@ TEST(Learner, StepsOfSeveralPartsOrNotRegularEverywhereAreNotReplayed) {
 
 TEST(Learner, AFrozenParameterIsNotCopiedAsABufferIs) {
   LearnerOptions options = World::Options("forget=1", 0, false);
-  options.freeze = {"forgotten"};
+  options.config.run.freeze = {"forgotten"};
   World world(options);
   ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
   ASSERT_TRUE(world.learner.Update(0.1));
@@ -241,7 +243,7 @@ double LossScaleIn(const Snapshot& snapshot) {
 // At the first scale the gradient of 65536 is more than float16 holds; at half of it all is well.
 TEST(Learner, SkipsAStepThatOverflowsAndKeepsTheScaleInItsSnapshot) {
   LearnerOptions options = World::Options("", 0, false);
-  options.precision = Precision::kFloat16;
+  options.config.learning.precision = Precision::kFloat16;
   World world(options);
   ASSERT_TRUE(world.learner.Backward({.count = 4, .global_count = 4}));
   ASSERT_TRUE(world.learner.Update(0.1));
@@ -259,7 +261,7 @@ TEST(Learner, SkipsAStepThatOverflowsAndKeepsTheScaleInItsSnapshot) {
   World resumed(options);
   ASSERT_TRUE(resumed.learner.CopyFrom(after));
   EXPECT_EQ(LossScaleIn(CopyNow(resumed.learner.View(), {})), LossScaleIn(after));
-  options.precision = Precision::kBFloat16;
+  options.config.learning.precision = Precision::kBFloat16;
   EXPECT_EQ(LossScaleIn(CopyNow(World(options).learner.View(), {})), 0);  // None.
   World plain("", 0);  // From float16 to float32 and back: the scale is dropped, then fresh.
   ASSERT_TRUE(plain.learner.CopyFrom(after));
@@ -269,7 +271,7 @@ TEST(Learner, SkipsAStepThatOverflowsAndKeepsTheScaleInItsSnapshot) {
 TEST(Learner, MomentumMayBeginOrEndWhereATrainingResumes) {
   LearnerOptions options = World::Options("", 0, false);
   World without(options);
-  options.optimizer.momentum = 0.9;
+  options.config.optimizer_options.momentum = 0.9;
   World with(options);
   EXPECT_TRUE(with.learner.CopyFrom(CopyNow(without.learner.View(), {})));
   EXPECT_TRUE(without.learner.CopyFrom(CopyNow(with.learner.View(), {})));
@@ -295,7 +297,7 @@ double LossFor(const Task& task, Loss loss, const std::vector<float>& output,
                const std::vector<float>& target) {
   LearnerOptions options;
   options.task = task;
-  options.loss = loss;
+  options.config.learning.loss_kind = loss;
   const auto group = std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}));
   ModelLearner learner(kEcho, options, *group);
   EXPECT_TRUE(learner.Start({}, 0));

@@ -83,12 +83,13 @@ at::Device TorchDevice(const Device& device) {
              : at::Device(at::kCPU);
 }
 
-TrainedModel::TrainedModel(std::shared_ptr<TorchModel> model, const ModelPlan& plan)
-    : model_(MoveTo(plan.device, std::move(model))),
-      placed_(Place(*model_, plan.split_devices)),
-      precision_(plan.precision),
-      device_(plan.device) {
-  Freeze(*model_, plan.freeze);
+TrainedModel::TrainedModel(std::shared_ptr<TorchModel> model, at::Device device,
+                           const RunOptions& run, Precision precision)
+    : model_(MoveTo(device, std::move(model))),
+      placed_(Place(*model_, run.split_devices)),
+      precision_(precision),
+      device_(device) {
+  Freeze(*model_, run.freeze);
   for (const at::Tensor& parameter : model_->parameters) {
     CHECK(parameter.scalar_type() == at::kFloat && parameter.is_contiguous());
   }

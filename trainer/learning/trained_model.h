@@ -16,21 +16,17 @@
 #include "trainer/learning/named_tensor.h"
 #include "trainer/models/torch_model.h"
 #include "trainer/options/learning_options.h"
+#include "trainer/options/run_options.h"
 
 namespace ddprun {
 
 at::Device TorchDevice(const Device& device);
 
-struct ModelPlan {
-  at::Device device = at::kCPU;
-  std::vector<std::string> split_devices;  // One for each part of the model; none: not split.
-  std::vector<std::string> freeze;         // Parameters whose names begin so are not trained.
-  Precision precision = Precision::kFloat32;
-};
-
 class TrainedModel {
  public:
-  TrainedModel(std::shared_ptr<TorchModel> model, const ModelPlan& plan);
+  // As --split-devices and --freeze say.
+  TrainedModel(std::shared_ptr<TorchModel> model, at::Device device, const RunOptions& run,
+               Precision precision);
 
   // Whether its parts could be put where they were to be.
   const Result<void>& placed() const { return placed_; }

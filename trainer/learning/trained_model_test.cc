@@ -20,7 +20,7 @@ std::shared_ptr<TorchModel> TwoWeights() {
 }
 
 TEST(TrainedModel, AFrozenParameterIsPartOfTheStateAndNotTrained) {
-  const TrainedModel model(TwoWeights(), {.freeze = {"head"}});
+  const TrainedModel model(TwoWeights(), at::kCPU, {.freeze = {"head"}}, Precision::kFloat32);
   EXPECT_TRUE(model.placed());
   EXPECT_EQ(model.names(), std::vector<std::string>{"body.weight"});
   EXPECT_TRUE(model.parameters()[0].requires_grad());
@@ -35,7 +35,7 @@ TEST(TrainedModel, AFrozenParameterIsPartOfTheStateAndNotTrained) {
 }
 
 TEST(TrainedModel, AParameterWithoutGradientIsNamed) {
-  TrainedModel model(TwoWeights(), {});
+  TrainedModel model(TwoWeights(), at::kCPU, {}, Precision::kFloat32);
   model.parameters()[0].mutable_grad() = at::ones({1});
   const Result<std::vector<at::Tensor>> gradients = model.Gradients();
   ASSERT_FALSE(gradients);
@@ -51,7 +51,7 @@ TEST(TrainedModel, ComputesInItsPrecisionAndAnswersInFloat32) {
   const at::Tensor input = at::full({1, 2}, 1.001953125F);
   for (const auto& [precision, expected] :
        {std::pair(Precision::kFloat32, 4.0078125F), {Precision::kBFloat16, 4.0F}}) {
-    const TrainedModel model(TwoWeights(), {.precision = precision});
+    const TrainedModel model(TwoWeights(), at::kCPU, {}, precision);
     const at::NoGradGuard no_grad;
     const at::Tensor output = model.Output({input}, /*training=*/false);
     EXPECT_EQ(output.scalar_type(), at::kFloat);
@@ -60,7 +60,7 @@ TEST(TrainedModel, ComputesInItsPrecisionAndAnswersInFloat32) {
 }
 
 TEST(TrainedModel, APartThatCannotBePlacedIsAnError) {
-  const TrainedModel model(TwoWeights(), {.split_devices = {"cpu"}});
+  const TrainedModel model(TwoWeights(), at::kCPU, {.split_devices = {"cpu"}}, Precision::kFloat32);
   EXPECT_FALSE(model.placed());
 }
 

@@ -13,8 +13,8 @@
 namespace ddprun {
 namespace {
 
-Result<void> CheckPrecision(const Training& training, Precision precision) {
-  if (precision != Precision::kFloat16) {
+Result<void> CheckPrecision(const Training& training) {
+  if (training.config.learning.precision != Precision::kFloat16) {
     return {};
   }
   if (training.device.kind == DeviceKind::kCpu) {
@@ -28,32 +28,12 @@ Result<void> CheckPrecision(const Training& training, Precision precision) {
   return {};
 }
 
-LearnerOptions OptionsOf(const Training& training) {
-  const TrainConfig& config = training.config;
-  LearnerOptions options;
-  options.task = training.dataset.task;
-  options.model_arguments = config.model_arguments;
-  options.seed = static_cast<std::uint64_t>(config.seed);
-  options.optimizer = config.optimizer_options;
-  options.clip_norm = config.learning.clip_norm.value_or(0);
-  options.measure_norm = config.learning.grad_norm;
-  options.precision = *ParsePrecision(config.learning.autocast);
-  options.device = training.device;
-  options.compression = *ParsePrecision(config.learning.compress);
-  options.loss = *ParseLoss(config.learning.loss);
-  options.sync = !config.run.no_sync;
-  options.freeze = config.run.freeze;
-  options.split_devices = config.run.split_devices;
-  options.evaluation_package = config.run.eval_package;
-  options.bucket_bytes = static_cast<std::size_t>(config.bucket_mib * (1 << 20));
-  return options;
-}
-
 }  // namespace
 
 Result<ModelLearner*> MakeLearner(Training& training) {
-  LearnerOptions options = OptionsOf(training);
-  RETURN_IF_ERROR(CheckPrecision(training, options.precision));
+  LearnerOptions options{
+      .config = training.config, .task = training.dataset.task, .device = training.device};
+  RETURN_IF_ERROR(CheckPrecision(training));
   if (training.config.learning.cuda_graph) {
     if (!training.device.plugin) {
       return Error{ErrorKind::kInvalid,

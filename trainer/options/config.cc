@@ -137,6 +137,9 @@ void Resolve(TrainConfig& config) {
   if (config.micro_batch == 0) {
     config.micro_batch = config.batch;
   }
+  config.learning.precision = *ParsePrecision(config.learning.autocast);
+  config.learning.compression = *ParsePrecision(config.learning.compress);
+  config.learning.loss_kind = *ParseLoss(config.learning.loss);
   config.run.schedule = *ParseProfileSchedule(config.run.profile_schedule);
   config.run.skews = *ParseSkews(config.run.skew);
 }

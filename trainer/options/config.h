@@ -132,6 +132,7 @@ struct TrainConfig {
   // The meaning of `optimizer` and weight_decay; the other constants are flags' own.
   OptimizerOptions optimizer_options;
 
+  std::size_t BucketBytes() const { return static_cast<std::size_t>(bucket_mib * (1 << 20)); }
   // False for a training that is to begin anew, or whose ranks part.
   bool GoesOnFromMemory() const {
     return run.memory_snapshots == "yes" && resume != "never" && !run.no_sync;

@@ -96,7 +96,7 @@ TEST(Config, ReadsHowToLearn) {
   EXPECT_EQ(schedule.warmup_steps, 5u);
   EXPECT_EQ(schedule.decay_every, 10u);
   EXPECT_DOUBLE_EQ(schedule.decay_factor, 0.5);
-  EXPECT_EQ(ParsePrecision(config.learning.compress), Precision::kFloat16);
+  EXPECT_EQ(config.learning.compression, Precision::kFloat16);
   EXPECT_TRUE(PrefetchWanted(config.learning, 1));
   EXPECT_FALSE(PrefetchWanted({}, 64 * 784));
   EXPECT_TRUE(PrefetchWanted({}, 128 * 3072));

@@ -73,6 +73,12 @@ struct LearningOptions {
   // The node-local directory of copied data: one that is too small fails the start; empty: data is
   // read where it is.
   std::filesystem::path stage_dir;
+  // The meaning of autocast; as the two below, set by Parse once all texts are valid.
+  Precision precision = Precision::kFloat32;
+  // The meaning of compress.
+  Precision compression = Precision::kFloat32;
+  // The meaning of `loss`.
+  Loss loss_kind = Loss::kByTargets;
 };
 
 void AddLearningOptions(CLI::App& app, LearningOptions& options);

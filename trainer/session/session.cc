@@ -142,7 +142,7 @@ struct Session::Impl {
       : training(of_training),
         steps(of_steps),
         device(TorchDevice(of_training.device)),
-        precision(*ParsePrecision(of_training.config.learning.autocast)) {}
+        precision(of_training.config.learning.precision) {}
 
   void Begin(Data data, const LoadOptions& options);
   CheckpointedState& OpenList();
@@ -208,11 +208,8 @@ void Session::Impl::MakeLearner() {
     }
   }
   parameters = CountParameters(kept);
-  auto made = std::make_unique<SessionLearner>(
-      std::move(kept), replicated, *training.group, device,
-      ExchangeOptions{static_cast<std::size_t>(training.config.bucket_mib * (1 << 20)),
-                      *ParsePrecision(training.config.learning.compress),
-                      !training.config.run.no_sync});
+  auto made = std::make_unique<SessionLearner>(std::move(kept), replicated, *training.group, device,
+                                               training.config);
   learner = made.get();
   training.learner = std::move(made);
   AgreeOnTensors();

@@ -68,9 +68,8 @@ double ValueOf(const Metric& metric) {
 
 SessionLearner::SessionLearner(CheckpointedState kept,
                                std::vector<std::shared_ptr<torch::nn::Module>> replicated,
-                               ProcessGroup& group, at::Device device,
-                               const ExchangeOptions& options)
-    : Learner(group, !device.is_cpu()), kept_(std::move(kept)), group_(group), options_(options) {
+                               ProcessGroup& group, at::Device device, const TrainConfig& config)
+    : Learner(group, !device.is_cpu()), kept_(std::move(kept)), group_(group), config_(config) {
   for (std::shared_ptr<torch::nn::Module>& module : replicated) {
     Replica replica;
     std::unordered_set<const c10::TensorImpl*> seen;  // A submodule may have two names.
@@ -101,11 +100,11 @@ Result<void> SessionLearner::Start(const Buckets& buckets, std::uint32_t from) {
     Broadcast(*group_.torch(), tensors, from);
     std::size_t first = 0;
     for (Replica& replica : replicas_) {
-      if (!replica.parameters.empty() && options_.sync) {
+      if (!replica.parameters.empty() && !config_.run.no_sync) {
         replica.exchange = std::make_unique<GradientExchange>(
             replica.parameters, *group_.torch(),
-            PartOfBuckets(buckets, first, replica.parameters.size()), options_.bucket_bytes,
-            options_.compression);
+            PartOfBuckets(buckets, first, replica.parameters.size()), config_.BucketBytes(),
+            config_.learning.compression);
       }
       first += replica.parameters.size();
     }
@@ -187,7 +186,7 @@ std::string SessionLearner::TrainedElsewhere() {
   if (!not_kept.empty()) {
     text = "no checkpoint holds these trained tensors (session.Keep): " + not_kept;
   }
-  if (!shapes.empty() && group_.size() > 1 && options_.sync) {
+  if (!shapes.empty() && group_.size() > 1 && !config_.run.no_sync) {
     text += (text.empty() ? "" : "; ") +
             ("the gradients of these are not averaged over the ranks, as no module for "
              "session.Replicate has them: " +
@@ -212,7 +211,6 @@ Result<void> SessionLearner::Backward(const at::Tensor& loss, double weight, boo
       replica->reached = true;
       replica->sums = !exchanges;
       if (replica->exchange && exchanges) {
-        replica->exchange->BeforeForward();
         replica->exchange->BeforeBackward();
       }
     }

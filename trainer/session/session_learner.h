@@ -19,27 +19,18 @@
 #include "trainer/include/ddprun/trainer.h"
 #include "trainer/learning/gradient_exchange.h"
 #include "trainer/learning/learner.h"
+#include "trainer/options/config.h"
 #include "trainer/session/checkpointed_state.h"
 
 namespace ddprun {
 
 double ValueOf(const Metric& metric);  // Waits for the GPU.
 
-struct ExchangeOptions {
-  // The bytes of a bucket of gradients: small ones cost a message each, large ones hide no time
-  // behind the backward.
-  std::size_t bucket_bytes = std::size_t{25} << 20;
-  // The digits of gradients on their way: fewer ones lose small gradients.
-  Precision compression = Precision::kFloat32;
-  // False: gradients are not averaged, so the ranks' models diverge.
-  bool sync = true;
-};
-
 class SessionLearner final : public Learner {
  public:
-  // The group outlives it.
+  // The group and the flags outlive it.
   SessionLearner(CheckpointedState kept, std::vector<std::shared_ptr<torch::nn::Module>> replicated,
-                 ProcessGroup& group, at::Device device, const ExchangeOptions& options);
+                 ProcessGroup& group, at::Device device, const TrainConfig& config);
 
   const CheckpointedState& kept() const { return kept_; }
 
@@ -99,7 +90,7 @@ class SessionLearner final : public Learner {
   const CheckpointedState kept_;
   std::vector<Replica> replicas_;
   ProcessGroup& group_;
-  const ExchangeOptions options_;
+  const TrainConfig& config_;
   Buckets buckets_;  // The buckets of all replicas; their parameters are numbered consecutively.
   at::Tensor weight_;
   double weight_there_ = 0;

@@ -44,7 +44,7 @@ struct Trained {
     group = std::move(*ProcessGroup::Join(WorkerEnv{}, GroupOptions{}));
     learner = std::make_unique<SessionLearner>(
         std::move(kept), std::vector<std::shared_ptr<torch::nn::Module>>{net.ptr()}, *group,
-        at::Device(at::kCPU), ExchangeOptions{});
+        at::Device(at::kCPU), config);
     EXPECT_TRUE(learner->Start({}, 0));
   }
   void Step(int number) {
@@ -65,6 +65,7 @@ struct Trained {
     return bits;
   }
 
+  const TrainConfig config;
   torch::nn::Linear net{nullptr};
   std::unique_ptr<torch::optim::Optimizer> optimizer;
   std::unique_ptr<ProcessGroup> group;
