@@ -1,6 +1,6 @@
-"""The cost of starting, the cost of idling, and how soon a worker's death is known.
+"""The cost of starting, and the memory of a launcher whose workers do nothing.
 
-    launch.py build/bin/ddprun build/tests/exec_stamp [--runs=20] [--window=120] [--torchrun=PATH]
+    launch.py build/bin/ddprun build/tests/exec_stamp [--runs=20] [--torchrun=PATH]
 
 ext4 looks at each inode that was deleted within the last minute before it gives one (ialloc.c,
 recently_deleted), so on it runs hinder those after them: TMPDIR=/dev/shm shows one without the others.
@@ -8,15 +8,12 @@ recently_deleted), so on it runs hinder those after them: TMPDIR=/dev/shm shows 
 
 import os
 import re
-import select
-import signal
 import time
 
 from measuring import StampedRun, Table, arguments, children_of, milliseconds, read_text, wall
 
 NOTHING = ["--no-python", "/bin/true"]
 IDLE = ["--nproc-per-node=2", "--no-python"]
-WINDOW = {"--window": {"type": float, "default": 20, "help": "seconds of idling to watch (20)"}}
 
 
 def memory(pids):
@@ -25,17 +22,6 @@ def memory(pids):
         texts = [read_text(f"/proc/{pid}/smaps_rollup") for pid in pids]
         return sum(int(re.search(rf"^{field}:\s+(\d+) kB", text, re.M)[1]) for text in texts) / 1024
     return total("Rss"), total("Pss")
-
-
-def wakeups(pids):
-    """How often threads of these processes have gone to sleep, by process and thread name."""
-    found = {}
-    for pid in pids:
-        for thread in os.listdir(f"/proc/{pid}/task"):
-            text = read_text(f"/proc/{pid}/task/{thread}/status")
-            slept = int(re.search(r"^voluntary_ctxt_switches:\s+(\d+)", text, re.M)[1])
-            found[pid, thread, text.split("\n", 1)[0].split()[-1]] = slept
-    return found
 
 
 def supervisors(name, pid):
@@ -49,45 +35,6 @@ def idle_memory(name, command, stamp):
     found = memory(supervisors(name, run.process.pid))
     run.end()
     return found
-
-
-def idle_wakeups(name, command, stamp, window):
-    """Per second, over all threads; the busiest ones are named."""
-    run = StampedRun([*command, *IDLE], stamp)
-    run.wait_for_stamps(2)
-    pids = supervisors(name, run.process.pid)
-    run.stays(2)  # The work that starting still has to do.
-    before, begin = wakeups(pids), time.monotonic()
-    run.stays(window)
-    after, seconds = wakeups(pids), time.monotonic() - begin
-    run.end()
-    rates = {key: (count - before.get(key, 0)) / seconds for key, count in after.items()}
-    busiest = sorted(rates.items(), key=lambda item: -item[1])[:4]
-    named = [f"{thread}({'guard' if pid == pids[0] else 'agent'}) {rate:.2f}"
-             for (pid, _, thread), rate in busiest if rate > 0]
-    return sum(rates.values()), named
-
-
-def death_times(command, stamp):
-    """From a worker's SIGKILL, in ms: to what a bare pidfd shows, and to the end of its sibling,
-    whom the launcher ends as soon as it knows."""
-    run = StampedRun([*command, *IDLE], stamp)
-    pids = {rank: pid for rank, pid, _ in run.wait_for_stamps(2)}
-    handles = {os.pidfd_open(pid): rank for rank, pid in pids.items()}
-    poll = select.poll()
-    for handle in handles:
-        poll.register(handle, select.POLLIN)
-    found = {}
-    begin = time.monotonic_ns()
-    os.kill(pids[0], signal.SIGKILL)
-    while len(found) < 2:
-        for handle, _ in poll.poll():
-            poll.unregister(handle)
-            found[handles[handle]] = milliseconds(begin)
-    for handle in handles:
-        os.close(handle)
-    run.end()
-    return found[0], found[1]
 
 
 def bare_spawns(count):
@@ -116,7 +63,7 @@ def launches(table, launchers, workers, runs):
 
 
 def main():
-    asked = arguments(__doc__.splitlines()[0], {"stamp": "build/tests/exec_stamp"}, WINDOW)
+    asked = arguments(__doc__.splitlines()[0], {"stamp": "build/tests/exec_stamp"})
     launchers = {"ddprun": [asked.ddprun]}
     if asked.torchrun:
         launchers["torchrun"] = [asked.torchrun]
@@ -127,15 +74,9 @@ def main():
     launches(table, launchers, 2, asked.runs)
     launches(table, launchers, 64, asked.runs if launchers.keys() == {"ddprun"} else few)
     for name, command in launchers.items():
-        times = [death_times(command, asked.stamp) for _ in range(few if name != "ddprun" else asked.runs)]
-        table.row("a bare pidfd: worker killed to known", [bare for bare, _ in times])
-        table.row(f"{name}: worker killed to its sibling ended", [ended for _, ended in times])
         found = [idle_memory(name, command, asked.stamp) for _ in range(few)]
         table.row(f"{name}, two idle workers: Rss", [rss for rss, _ in found], "MiB")
         table.row(f"{name}, two idle workers: Pss", [pss for _, pss in found], "MiB")
-        rate, busiest = idle_wakeups(name, command, asked.stamp, asked.window)
-        table.row(f"{name}, two idle workers: wake-ups in {asked.window:g} s", [rate], "/s")
-        print(f"    by thread and second: {', '.join(busiest) or 'none'}")
 
 
 if __name__ == "__main__":

@@ -99,14 +99,6 @@ class StampedRun:
             sys.exit(f"{self.process.args}: no {count} workers within {LIMIT} s")
         return found
 
-    def stays(self, seconds):
-        """Lets it run that long; it must not end."""
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return
-        sys.exit(f"{self.process.args} ended with {self.process.returncode}")
-
     def end(self):
         if self.process.poll() is None:
             self.process.send_signal(signal.SIGTERM)
