@@ -87,14 +87,17 @@ class OneNode(Asks):
         logs, both = self.path("logs"), self.path("told")
         script = (f"echo out $RANK; echo err >&2; mark={both}$TORCHELASTIC_RESTART_COUNT; touch $mark.$RANK;"
                   " until [ -e $mark.0 -a -e $mark.1 ]; do sleep 0.01; done; exit 3")
-        self.ask(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", "-r", "3", "--max-restarts=1",
-                 f"--log-dir={logs}", "bash", "-c", script, expect=3)
+        run = self.ask(f"--rdzv-id={self.run_id}", "--nproc-per-node=2", "-r", "3", "--max-restarts=1",
+                       f"--log-dir={logs}", "bash", "-c", script, expect=3)
+        self.assertEqual(run.out(), "")
         (directory,) = os.listdir(logs)
+        self.assertRegex(directory, rf"^{self.run_id}_\w+$")
+        self.assertEqual(os.stat(os.path.join(logs, directory)).st_mode & 0o777, 0o700)
         shown = self.ask("logs", os.path.join(logs, directory))
         self.assertEqual(re.findall(r"(?m)^==> (.*)$", shown.out()),
                          [f"attempt_{attempt}/{rank}/{stream}.log" for attempt in (0, 1) for rank in (0, 1)
                           for stream in ("stdout", "stderr")])
-        self.assertIn("==> attempt_1/1/stdout.log\nout 1\n", shown.out())
+        self.assertIn("==> attempt_1/1/stdout.log\nout 1\n==> attempt_1/1/stderr.log\nerr\n", shown.out())
         os.symlink(os.path.join(logs, directory), self.path("here"))
         shown = self.ask("logs", "here")
         self.assertIn("out 1\n", shown.out())

@@ -1,4 +1,4 @@
-"""One node: the end of a run and its report, the workers' environment and output, programs by name, and old kernels."""
+"""One node: the end of a run and its report, the workers' environment, programs by name, and old kernels."""
 
 import os
 import re
@@ -6,7 +6,7 @@ import socket
 import signal
 import sys
 
-from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest, read_text
+from ddprun_runs import DDPRUN, FAKE_WORKER, HELLO, DdprunTest
 from old_kernel import OLD_KERNELS
 
 SUPPORT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "support")
@@ -54,26 +54,6 @@ class Environment(DdprunTest):
         self.assertEqual(len({env["TORCHELASTIC_ERROR_FILE"] for env in envs}), 3)
         self.write("go", "")
         self.assertEqual(run.wait(), 0, run.all())
-
-
-class Output(DdprunTest):
-    def test_redirected_output_is_in_torchruns_tree(self):
-        logs = self.path("logs")
-        run = self.run_ddprun(TWO, f"--rdzv-id={self.run_id}", f"--log-dir={logs}", "-r", "3",
-                              "--max-restarts=1", FAKE_WORKER, "--lines=10", "--print-err=to err %r",
-                              f"--touch={self.path('ready.%r.%g')}", "--on-restart=0", "--on-rank=0",
-                              f"--wait-file={self.path('ready.1.%g')}", "--exit=1", "--always",
-                              "--on-restart=0", "--hang")
-        self.assertEqual(run.out(), "")
-        (name,) = os.listdir(logs)
-        self.assertRegex(name, rf"^{self.run_id}_\w+$")
-        self.assertEqual(os.stat(os.path.join(logs, name)).st_mode & 0o777, 0o700)
-        for attempt in range(2):
-            for rank in range(2):
-                own = os.path.join(logs, name, f"attempt_{attempt}", str(rank))
-                self.assertEqual(read_text(os.path.join(own, "stderr.log")), f"to err {rank}\n")
-        text = read_text(os.path.join(logs, name, "attempt_1", "1", "stdout.log"))
-        self.assertEqual(len(re.findall(r"(?m)^rank 1 line \d+ x* END$", text)), 10)
 
 
 class Lookup(DdprunTest):
