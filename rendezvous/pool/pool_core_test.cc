@@ -135,15 +135,6 @@ TEST_F(PoolCoreTest, DaemonsThatAreUnfitOrDrainedGetNothing) {
   EXPECT_TRUE(core_.OrderFor("n2").drained);
 }
 
-TEST_F(PoolCoreTest, APartThatADaemonCannotStartIsGivenToAnother) {
-  Offer("n1");
-  Request("a", 1, 1);
-  daemons_["n1"].unfit = "its directory is gone";
-  Say("n1");
-  Offer("n2");
-  EXPECT_EQ(On("a"), "n2");
-}
-
 TEST_F(PoolCoreTest, ALaunchThatIsGoneEndsItsRunButNotADetachedOne) {
   Offer("n1");
   Offer("n2");
@@ -213,15 +204,6 @@ TEST_F(PoolCoreTest, TheEndsOfTheLastDetachedRunsAreKnown) {
   requests_.erase("r1");
   Request("r1", 1, 1, /*detached=*/true);
   EXPECT_EQ(StateOfRun("r1"), "runs on n1");
-}
-
-TEST_F(PoolCoreTest, ALaunchThatComesBackInTimeKeepsItsRun) {
-  Begin(1);
-  core_.OnLaunchGone("a", {7}, now_);
-  Pass(PoolCore::kLaunchPatience / 2);
-  SayRequest("a");
-  Pass(PoolCore::kLaunchPatience * 2);
-  EXPECT_FALSE(core_.OrderFor("n1").end);
 }
 
 TEST_F(PoolCoreTest, AnotherRunOfTheSameNameIsRefused) {
