@@ -86,19 +86,6 @@ TEST(CheckReport, AnUnclearFindingIsNotSaid) {
   EXPECT_EQ(Judge(nodes).problems, Lines{});
 }
 
-TEST(CheckReport, TwoThatDoNotMeetAreNamedWithTheReason) {
-  std::vector<CheckedNode> nodes = Nodes(4, 1e9);
-  Cut(Link(nodes, 0, 2));
-  CheckReport report = Judge(nodes);
-  EXPECT_EQ(report.problems, Lines{"no link: n0 -> n2: no route"});
-  EXPECT_EQ(Verdicts(report), Lines(4, "ok"));
-  nodes = Nodes(2, 1e9);
-  Cut(Link(nodes, 0, 1));
-  report = Judge(nodes);
-  EXPECT_EQ(report.problems, Lines{"no link: n0 -> n1: no route"});
-  EXPECT_EQ(Verdicts(report), Lines(2, "NO LINK"));
-}
-
 TEST(CheckReport, ANodeThatNoneReachesIsTheOne) {
   std::vector<CheckedNode> nodes = Nodes(3, 1e9);
   Cut(Link(nodes, 0, 2));
