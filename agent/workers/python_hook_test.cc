@@ -28,14 +28,6 @@ std::string Refused(std::vector<std::string> argv) {
   return read ? "it is taken" : read.error().message;
 }
 
-TEST(ReadPythonCommand, AFileIsFoundFromItsDirectory) {
-  const PythonProgram program = Read({"python3", "-u", "jobs/train.py", "-m", "x"}).value();
-  EXPECT_EQ(program.kind, "file");
-  EXPECT_EQ(program.name, "/srv/jobs/train.py");
-  EXPECT_EQ(program.path, "/srv/jobs");
-  EXPECT_EQ(program.at, 2u);
-}
-
 // Python puts the folder of what a link leads to into sys.path.
 TEST(ReadPythonCommand, ALinkIsFollowedForThePath) {
   const ScratchDirectory scratch;
