@@ -69,16 +69,6 @@ TEST_F(TerminalRowsTest, ABarIsDrawnInPlace) {
   EXPECT_EQ(Feed(zero, "\r100%\n", 402), Erased() + "[0] 100%\n");
 }
 
-TEST_F(TerminalRowsTest, EachRankHasItsRowBelowTheLines) {
-  Feed(zero, "\r1%", 0);
-  Feed(one, "\r2%", 50);
-  EXPECT_EQ(Due(200), Drawn("[0] 1%\n[1] 2%", 1));
-  const auto other = rows.Add("", "[2] ");
-  EXPECT_EQ(Feed(other, "a line\n", 210), Erased(2) + "a line\n" + Drawn("[0] 1%\n[1] 2%", 1));
-  EXPECT_EQ(Feed(zero, "\r100%\n", 220), Erased(2) + "[0] 100%\n" + Drawn("[1] 2%"));
-  EXPECT_EQ(Feed(zero, "done\n", 230), Erased() + "done\n" + Drawn("[1] 2%"));
-}
-
 TEST_F(TerminalRowsTest, TheLastStateIsNotLost) {
   Feed(zero, "\r10%\r20%\r", 0);
   Feed(one, "half a line", 0);
