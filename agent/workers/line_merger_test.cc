@@ -42,15 +42,6 @@ TEST_F(Merging, NoRankWaitsLongForOneThatSaysSomethingElse) {
   EXPECT_EQ(out, "[ranks 0-1,3] loading\n[rank 2] cannot load\n");
 }
 
-TEST_F(Merging, EachRanksLinesStayInOrder) {
-  Say(0, "a");
-  Say(0, "b");
-  Say(1, "b");
-  Say(1, "a");  // After its b: another line than rank 0's.
-  merger.TakeAll(out);
-  EXPECT_EQ(out, "[rank 0] a\n[ranks 0-1] b\n[rank 1] a\n");
-}
-
 TEST_F(Merging, ALineThatOneRankSaysTwiceIsTwoLines) {
   for (const std::uint32_t rank : {0, 1, 2, 3, 0, 1, 2, 3}) {
     Say(rank, "again");
