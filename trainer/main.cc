@@ -109,7 +109,7 @@ void WarmUp(const TrainConfig& config) {
   SetThreads(1);  // No pool of them: a fork would lose it.
   MultiplyWithTheFastest();
   if (MayUseGpu(config.device_spec, config.backend_choice)) {
-    const Result<GpuPlugin> plugin = GpuPlugin::Load();
+    const Result<const GpuPlugin*> plugin = GpuPlugin::Load();
     if (plugin || plugin.error().kind != ErrorKind::kNotFound) {
       return;  // Without its file nothing was loaded, and the workers train on the CPU.
     }

@@ -1,8 +1,10 @@
 // A device that is no hardware, for libtorch's autograd engine: fake_device.so stands in for
 // libtorch_cuda where a test asks when a process may register a device. As a GPU plug-in
-// (trainer/device/cuda_api.h) it counts no GPU and says why.
+// (trainer/device/gpu_plugin.h) it counts no GPU and says why.
 //
 // Everything is called by name: by ctypes from Python, and by dlopen from ddprun-train.
+#include "trainer/device/gpu_plugin.h"
+
 #include <ATen/ATen.h>
 #include <ATen/detail/PrivateUse1HooksInterface.h>
 #include <c10/core/impl/DeviceGuardImplInterface.h>
@@ -12,10 +14,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
-#include <cstdio>
 #include <string>
-
-#include "trainer/device/cuda_api.h"
 
 namespace {
 
@@ -77,12 +76,8 @@ std::string ErrorOfBackwardOnTheDevice() {
   });
 }
 
-}  // namespace
-
-extern "C" {
-
 // As libtorch_cuda's static objects do when it is loaded.
-void fake_device_register() {
+void Register() {
   if (registered_by != 0) {
     return;
   }
@@ -93,6 +88,35 @@ void fake_device_register() {
   c10::register_privateuse1_backend("fake");
 }
 
+struct FakePlugin : ddprun::GpuPlugin {
+  template <class T>
+  using Result = ddprun::Result<T>;
+  static ddprun::Error None() { return {ddprun::ErrorKind::kSystem, "there is no GPU"}; }
+
+  Result<ddprun::DeviceCount> CountDevices() const override {
+    const std::string error = ErrorOfBackwardOnTheDevice();
+    return ddprun::DeviceCount{0, "registered by process " + std::to_string(registered_by) +
+                                      ", asked by " + std::to_string(getpid()) +
+                                      ", backward: " + (error.empty() ? "fine" : error)};
+  }
+  Result<void> SetDevice(int) const override { return None(); }
+  Result<ddprun::DeviceFacts> Describe(int) const override { return None(); }
+  Result<c10d::Backend*> MakeNccl(c10d::Store*, int, int, int,
+                                  std::chrono::milliseconds) const override {
+    return None();
+  }
+  std::unique_ptr<ddprun::StepGraph> MakeStepGraph() const override { return nullptr; }
+  std::string NcclVersion() const override { return ""; }
+};
+
+}  // namespace
+
+extern "C" {
+
+void fake_device_register() {
+  Register();
+}
+
 // A backward pass whose gradient lies on the device: "", or why the engine refuses it.
 const char* fake_device_backward() {
   static std::string text;
@@ -100,31 +124,10 @@ const char* fake_device_backward() {
   return text.c_str();
 }
 
-static int CountDevices(int* count, DdprunCudaReason* reason) {
-  const std::string error = ErrorOfBackwardOnTheDevice();
-  *count = 0;
-  std::snprintf(reason->text, sizeof reason->text,
-                "registered by process %d, asked by %d, backward: %s",
-                static_cast<int>(registered_by), static_cast<int>(getpid()),
-                error.empty() ? "fine" : error.c_str());
-  return kDdprunCudaOk;
-}
-
-const DdprunCudaApi* ddprun_cuda_api() {
-  fake_device_register();
-  static const DdprunCudaApi api = {.version = kDdprunCudaVersion,
-                                    .torch_version = TORCH_VERSION,
-                                    .nccl_version = 0,
-                                    .count_devices = CountDevices,
-                                    .set_device = nullptr,
-                                    .describe = nullptr,
-                                    .make_nccl = nullptr,
-                                    .make_graph = nullptr,
-                                    .begin_graph = nullptr,
-                                    .end_graph = nullptr,
-                                    .replay_graph = nullptr,
-                                    .free_graph = nullptr};
-  return &api;
+const ddprun::GpuPlugin* ddprun_gpu_plugin_4(const char*) {
+  Register();
+  static const FakePlugin plugin;
+  return &plugin;
 }
 
 }  // extern "C"

@@ -127,13 +127,13 @@ bool MayUseGpu(const DeviceSpec& spec, BackendChoice backend) {
 }
 
 Result<Device> OpenDevice(const DeviceSpec& spec, BackendChoice backend, const WorkerEnv& env) {
-  std::optional<GpuPlugin> plugin;
+  const GpuPlugin* plugin = nullptr;
   GpusHere here{.driver_files = DriverFiles(), .visible = GetProcessEnv("CUDA_VISIBLE_DEVICES")};
   if (MayUseGpu(spec, backend)) {
-    Result<GpuPlugin> loaded = GpuPlugin::Load();
+    const Result<const GpuPlugin*> loaded = GpuPlugin::Load();
     if (!loaded) {
       here.trouble = loaded.error();
-    } else if (Result<DeviceCount> devices = loaded->CountDevices(); !devices) {
+    } else if (Result<DeviceCount> devices = (*loaded)->CountDevices(); !devices) {
       here.trouble = devices.error();
     } else {
       here.devices = *devices;
@@ -145,7 +145,7 @@ Result<Device> OpenDevice(const DeviceSpec& spec, BackendChoice backend, const W
   Result<Device> device = ChooseDevice(spec, backend, env, here);
   if (device && device->kind == DeviceKind::kCuda) {
     RETURN_IF_ERROR(plugin->SetDevice(device->index));
-    device->plugin = std::move(plugin);
+    device->plugin = plugin;
   }
   return device;
 }

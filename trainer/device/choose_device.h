@@ -42,8 +42,8 @@ struct GpusHere {
 struct Device {
   DeviceKind kind = DeviceKind::kCpu;  // Never kAuto.
   int index = 0;
-  std::string note;                 // For a user who might have expected another one; or empty.
-  std::optional<GpuPlugin> plugin;  // Where it is a GPU, in use by this thread.
+  std::string note;                   // For a user who might have expected another one; or empty.
+  const GpuPlugin* plugin = nullptr;  // Where it is a GPU, in use by this thread.
 };
 
 // kInvalid: the requested device is not available.

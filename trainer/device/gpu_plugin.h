@@ -1,8 +1,10 @@
-// libddprun_cuda.so, loaded: the only way to CUDA for programs that do not link it.
+// libddprun_cuda.so: the only way to CUDA for programs that do not link it, so that they start on a
+// machine without a driver. Everything else that runs on a GPU goes through libtorch's dispatcher,
+// which finds the kernels once the plug-in has brought libtorch_cuda along.
 //
 // Must be loaded before anything asks libtorch about GPUs: it keeps the first answer. Stays loaded
 // until the process ends. Torch-free. Says in every error which file it was about, and what the
-// loader or CUDA answered.
+// loader or CUDA answered. No exception leaves it, but those of the work that it records.
 #pragma once
 
 #include <chrono>
@@ -14,7 +16,6 @@
 #include "common/result.h"
 #include "trainer/device/step_graph.h"
 
-struct DdprunCudaApi;
 namespace c10d {
 class Backend;
 class Store;
@@ -42,25 +43,25 @@ class GpuPlugin {
   static constexpr const char* kFile = "libddprun_cuda.so";
 
   // kNotFound: there is no such file. kSystem: it cannot be loaded.
-  static Result<GpuPlugin> Load(const std::filesystem::path& file = kFile);
+  static Result<const GpuPlugin*> Load(const std::filesystem::path& file = kFile);
 
-  Result<DeviceCount> CountDevices() const;
+  virtual ~GpuPlugin() = default;
+  virtual Result<DeviceCount> CountDevices() const = 0;
   // For the calling thread; the first use of the GPU by this process.
-  Result<void> SetDevice(int device) const;
-  Result<DeviceFacts> Describe(int device) const;
+  virtual Result<void> SetDevice(int device) const = 0;
+  virtual Result<DeviceFacts> Describe(int device) const = 0;
   // NCCL between all ranks, connected. The caller takes over the reference. kUnavailable: a peer is
   // gone.
-  Result<c10d::Backend*> MakeNccl(c10d::Store* store, int rank, int size, int device,
-                                  std::chrono::milliseconds timeout) const;
-  std::unique_ptr<StepGraph> MakeStepGraph() const;
+  virtual Result<c10d::Backend*> MakeNccl(c10d::Store* store, int rank, int size, int device,
+                                          std::chrono::milliseconds timeout) const = 0;
+  virtual std::unique_ptr<StepGraph> MakeStepGraph() const = 0;
   // "2.30.7"
-  std::string NcclVersion() const;
-
- private:
-  GpuPlugin(std::filesystem::path path, const DdprunCudaApi& api);
-
-  std::filesystem::path path_;
-  const DdprunCudaApi* api_;
+  virtual std::string NcclVersion() const = 0;
 };
+
+// The only symbol of the plug-in that is looked up. Its number changes with this header: a plug-in
+// of another source is refused. `path`: the plug-in's file.
+using MakeGpuPlugin = const GpuPlugin*(const char* path);
+inline constexpr const char* kMakeGpuPlugin = "ddprun_gpu_plugin_4";
 
 }  // namespace ddprun

@@ -27,7 +27,7 @@ TEST(GpuPlugin, TheAnswerOfTheLoaderIsSaid) {
   const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) /
                                      ("not_a_library" + std::to_string(::getpid()) + ".so");
   std::ofstream(path) << "text";
-  const Result<GpuPlugin> plugin = GpuPlugin::Load(path);
+  const Result<const GpuPlugin*> plugin = GpuPlugin::Load(path);
   std::filesystem::remove(path);
   EXPECT_TRUE(Fails(plugin, ErrorKind::kSystem, "file too short"));
 }
@@ -35,16 +35,16 @@ TEST(GpuPlugin, TheAnswerOfTheLoaderIsSaid) {
 #ifdef DDPRUN_CUDA_PLUGIN
 // The one that was built, on whatever machine this is.
 TEST(GpuPlugin, LoadsAndCountsAlsoWithoutAGpu) {
-  const Result<GpuPlugin> plugin = GpuPlugin::Load(DDPRUN_CUDA_PLUGIN);
+  const Result<const GpuPlugin*> plugin = GpuPlugin::Load(DDPRUN_CUDA_PLUGIN);
   ASSERT_TRUE(plugin) << plugin.error().message;
-  EXPECT_THAT(plugin->NcclVersion(), HasSubstr("2."));
-  const Result<DeviceCount> devices = plugin->CountDevices();
+  EXPECT_THAT((*plugin)->NcclVersion(), HasSubstr("2."));
+  const Result<DeviceCount> devices = (*plugin)->CountDevices();
   ASSERT_TRUE(devices) << devices.error().message;
   EXPECT_EQ(devices->count == 0, !devices->why_none.empty()) << devices->why_none;
   // One more than there are: refused with a reason, and nothing thrown through the border.
-  EXPECT_TRUE(Fails(plugin->SetDevice(devices->count), "cannot use GPU"));
-  EXPECT_TRUE(Fails(plugin->Describe(devices->count), "cannot ask about GPU"));
-  const std::unique_ptr<StepGraph> graph = plugin->MakeStepGraph();
+  EXPECT_TRUE(Fails((*plugin)->SetDevice(devices->count), "cannot use GPU"));
+  EXPECT_TRUE(Fails((*plugin)->Describe(devices->count), "cannot ask about GPU"));
+  const std::unique_ptr<StepGraph> graph = (*plugin)->MakeStepGraph();
   if (devices->count == 0) {
     bool ran = false;
     const Result<void> recorded = graph->Record([&] { ran = true; });
@@ -53,8 +53,8 @@ TEST(GpuPlugin, LoadsAndCountsAlsoWithoutAGpu) {
     EXPECT_THAT(recorded.error().message, HasSubstr("cannot record the step as a CUDA graph"));
   }
   if (devices->count > 0) {
-    ASSERT_TRUE(plugin->SetDevice(0));
-    const Result<DeviceFacts> first = plugin->Describe(0);
+    ASSERT_TRUE((*plugin)->SetDevice(0));
+    const Result<DeviceFacts> first = (*plugin)->Describe(0);
     ASSERT_TRUE(first) << first.error().message;
     EXPECT_EQ(first->identity.size(), 32U);
     EXPECT_GT(first->total_bytes, first->free_bytes);

@@ -9,13 +9,13 @@ namespace {
 // With the plug-in that was built, on whatever machine this is: NCCL works with one rank, or is
 // refused with a reason that has come through the plug-in's border.
 TEST(NcclGroup, OneRankIsConnectedOrRefusedWithAReason) {
-  const Result<GpuPlugin> plugin = GpuPlugin::Load(DDPRUN_CUDA_PLUGIN);
+  const Result<const GpuPlugin*> plugin = GpuPlugin::Load(DDPRUN_CUDA_PLUGIN);
   ASSERT_TRUE(plugin) << plugin.error().message;
   GroupOptions options;
   options.backend = BackendChoice::kNccl;
   options.device = {.kind = DeviceKind::kCuda, .plugin = *plugin};
   const auto group = ProcessGroup::Join(WorkerEnv{}, options);
-  const Result<DeviceCount> devices = plugin->CountDevices();
+  const Result<DeviceCount> devices = (*plugin)->CountDevices();
   ASSERT_TRUE(devices);
   ASSERT_EQ(group.has_value(), devices->count > 0);
   if (group) {
