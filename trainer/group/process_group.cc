@@ -309,12 +309,12 @@ std::exception_ptr ExceptionFor(const Error& error) {
       c10::SourceLocation{__func__, __FILE__, static_cast<uint32_t>(__LINE__)}, error.message));
 }
 
-Error CollectiveError(std::uint32_t rank, const std::string& doing) {
+Error CollectiveError(std::uint32_t rank, std::string_view doing) {
   Error error = DescribeCurrentException();
   const std::string who = error.kind == ErrorKind::kUnavailable
                               ? "a peer of rank " + std::to_string(rank) + " is gone: "
                               : "rank " + std::to_string(rank) + " failed: ";
-  error.message = who + "cannot " + doing + ": " + error.message +
+  error.message = who + "cannot " + std::string(doing) + ": " + error.message +
                   (error.kind == ErrorKind::kUnavailable ? " [peer-gone]" : "");
   return error;
 }
@@ -377,7 +377,7 @@ Result<std::string> ProcessGroup::BroadcastText(std::string text, std::uint32_t 
   if (size_ == 1) {
     return text;
   }
-  try {
+  return Collectively(rank_, "take part in a broadcast", [&]() -> Result<std::string> {
     at::Tensor size = at::full({1}, static_cast<std::int64_t>(text.size()), at::kLong);
     Broadcast(*torch_, {size}, from);
     const std::int64_t bytes = size.item<std::int64_t>();
@@ -390,39 +390,33 @@ Result<std::string> ProcessGroup::BroadcastText(std::string text, std::uint32_t 
       Broadcast(*torch_, {at::from_blob(text.data(), {bytes}, at::kByte)}, from);
     }
     return text;
-  } catch (const std::exception&) {
-    return CollectiveError(rank_, "take part in a broadcast");
-  }
+  });
 }
 
 Result<void> ProcessGroup::Sum(std::span<double> values) {
   if (size_ == 1) {
     return {};
   }
-  try {
+  return Collectively(rank_, "take part in an all-reduce", [&]() -> Result<void> {
     std::vector<at::Tensor> tensors = {
         at::from_blob(values.data(), {static_cast<std::int64_t>(values.size())}, at::kDouble)};
     torch_->group->allreduce(tensors, c10d::AllreduceOptions())->wait();
     return {};
-  } catch (const std::exception&) {
-    return CollectiveError(rank_, "take part in an all-reduce");
-  }
+  });
 }
 
 Result<bool> ProcessGroup::Count(const std::string& what) {
   if (size_ == 1) {
     return true;
   }
-  try {
+  return Collectively(rank_, "reach the store", [&]() -> Result<bool> {
     c10d::Store& store = *torch_->group->getStore();
     const bool last = store.add(what, 1) == size_;
     if (last) {
       store.set(what + "/all", std::vector<std::uint8_t>{1});
     }
     return last;
-  } catch (const std::exception&) {
-    return CollectiveError(rank_, "reach the store");
-  }
+  });
 }
 
 Result<bool> ProcessGroup::AllCounted(const std::string& what, std::chrono::milliseconds limit) {

@@ -8,7 +8,9 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <type_traits>
 #include <vector>
 
 #include "common/result.h"
@@ -63,6 +65,15 @@ Error DescribeCurrentException();
 std::exception_ptr ExceptionFor(const Error& error);
 
 // The same for a collective: "a peer of rank R is gone: cannot DOING: ...".
-Error CollectiveError(std::uint32_t rank, const std::string& doing);
+Error CollectiveError(std::uint32_t rank, std::string_view doing);
+// What `work` returns; where it throws, that error.
+template <class Work>
+std::invoke_result_t<Work> Collectively(std::uint32_t rank, std::string_view doing, Work work) {
+  try {
+    return work();
+  } catch (const std::exception&) {
+    return CollectiveError(rank, doing);
+  }
+}
 
 }  // namespace ddprun

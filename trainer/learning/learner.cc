@@ -213,12 +213,10 @@ Result<void> Learner::ShareBuffers() {
       buffers.push_back(item.tensor);
     }
   }
-  try {
+  return Collectively(group_.rank(), "receive the buffers", [&]() -> Result<void> {
     Broadcast(*group_.torch(), buffers);
     return {};
-  } catch (const std::exception&) {
-    return CollectiveError(group_.rank(), "receive the buffers");
-  }
+  });
 }
 
 void Learner::ReceiveState(std::uint32_t from) const {

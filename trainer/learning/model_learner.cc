@@ -215,7 +215,7 @@ Result<void> ModelLearner::Start(const Buckets& buckets, std::uint32_t from) {
                                            return my.model.Output(inputs, /*training=*/false);
                                          }));
   }
-  try {
+  return Collectively(my.group.rank(), "receive the parameters", [&]() -> Result<void> {
     if (my.replay && my.device.is_cuda()) {
       // The default stream cannot be recorded, nor DDP's hooks that were made for it.
       const c10::impl::VirtualGuardImpl gpu(my.device.type());
@@ -232,9 +232,7 @@ Result<void> ModelLearner::Start(const Buckets& buckets, std::uint32_t from) {
                                              config.BucketBytes(), config.learning.compression);
     }
     return {};
-  } catch (const std::exception&) {
-    return CollectiveError(my.group.rank(), "receive the parameters");
-  }
+  });
 }
 
 Result<void> ModelLearner::MakeRoom(std::size_t part, std::size_t evaluation) {
@@ -273,7 +271,7 @@ Result<void> ModelLearner::Update(double lr) {
   Impl& my = *impl_;
   AwaitCopies();
   const std::string step = "finish step " + std::to_string(my.optimizer.steps() + 1);
-  try {
+  return Collectively(my.group.rank(), step, [&]() -> Result<void> {
     if (const auto batch = std::exchange(my.whole_step, std::nullopt)) {
       const bool updates = !my.scale;
       if (updates) {
@@ -291,9 +289,7 @@ Result<void> ModelLearner::Update(double lr) {
       my.exchange->AfterStep();
     }
     return {};
-  } catch (const std::exception&) {
-    return CollectiveError(my.group.rank(), step);
-  }
+  });
 }
 
 std::optional<double> ModelLearner::GradientNorm() const {
@@ -301,7 +297,7 @@ std::optional<double> ModelLearner::GradientNorm() const {
 }
 
 Result<double> ModelLearner::DistanceFromRankZero() {
-  try {
+  return Collectively(impl_->group.rank(), "compare the parameters", [&]() -> Result<double> {
     const at::NoGradGuard no_grad;
     const std::vector<at::Tensor>& parameters = impl_->model.parameters();
     std::vector<at::Tensor> first;
@@ -316,24 +312,19 @@ Result<double> ModelLearner::DistanceFromRankZero() {
       most = std::max(most, (first[i] - parameters[i]).abs().max().item<double>());
     }
     return most;
-  } catch (const std::exception&) {
-    return CollectiveError(impl_->group.rank(), "compare the parameters");
-  }
+  });
 }
 
 Result<Score> ModelLearner::TakeScore() {
   CHECK(!impl_->whole_step);
-  try {
-    return impl_->scores.Take();
-  } catch (const std::exception&) {
-    return CollectiveError(impl_->group.rank(), "compute the loss");
-  }
+  return Collectively(impl_->group.rank(), "compute the loss",
+                      [&]() -> Result<Score> { return impl_->scores.Take(); });
 }
 
 Result<Score> ModelLearner::Evaluate(std::size_t count) {
   Impl& my = *impl_;
   CHECK(count <= my.slots->most(kEvaluationSlot) && !my.whole_step);
-  try {
+  return Collectively(my.group.rank(), "evaluate the model", [&]() -> Result<Score> {
     const at::NoGradGuard no_grad;
     const Score training = my.scores.Take();
     const TaskBatch batch = my.slots->Take(kEvaluationSlot, count);
@@ -351,9 +342,7 @@ Result<Score> ModelLearner::Evaluate(std::size_t count) {
     const Score found = my.scores.Take();
     my.scores.Restore(training);
     return found;
-  } catch (const std::exception&) {
-    return CollectiveError(my.group.rank(), "evaluate the model");
-  }
+  });
 }
 
 std::vector<NamedTensor> ModelLearner::ModelTensors() const {

@@ -89,7 +89,7 @@ Result<void> SessionLearner::Start(const Buckets& buckets, std::uint32_t from) {
     kept_.GiveSteps();
     return {};
   }
-  try {
+  return Collectively(group_.rank(), "receive the parameters", [&]() -> Result<void> {
     ReceiveState(from);
     std::vector<at::Tensor> tensors;
     for (const Replica& replica : replicas_) {  // Things that are kept too are equal already.
@@ -110,9 +110,7 @@ Result<void> SessionLearner::Start(const Buckets& buckets, std::uint32_t from) {
     }
     NoteBuckets();
     return {};
-  } catch (const std::exception&) {
-    return CollectiveError(group_.rank(), "receive the parameters");
-  }
+  });
 }
 
 void SessionLearner::NoteBuckets() {
@@ -309,7 +307,7 @@ void SessionLearner::AddMetric(const Metric& metric, std::size_t samples) {
 }
 
 Result<Score> SessionLearner::TakeScore() {
-  try {
+  return Collectively(group_.rank(), "compute the metrics", [&]() -> Result<Score> {
     Score score;
     for (auto& [name, sum] : metrics_) {
       double total = std::exchange(sum.on_host, 0);
@@ -320,9 +318,7 @@ Result<Score> SessionLearner::TakeScore() {
     }
     score.samples = std::exchange(samples_, 0);
     return score;
-  } catch (const std::exception&) {
-    return CollectiveError(group_.rank(), "compute the metrics");
-  }
+  });
 }
 
 std::optional<double> SessionLearner::LearningRate() const {
