@@ -10,16 +10,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 bool SameLayout(const std::vector<TensorView>& view, const std::vector<Tensor>& tensors) {
-  if (view.size() != tensors.size()) {
-    return false;
-  }
-  for (std::size_t i = 0; i < view.size(); ++i) {
-    if (view[i].name != tensors[i].name || view[i].dtype != tensors[i].dtype ||
-        view[i].shape != tensors[i].shape || view[i].bytes.size() != tensors[i].bytes.size()) {
-      return false;
-    }
-  }
-  return true;
+  return std::ranges::equal(view, tensors, [](const TensorView& one, const Tensor& other) {
+    return one.name == other.name && one.dtype == other.dtype && one.shape == other.shape &&
+           one.bytes.size() == other.bytes.size();
+  });
 }
 
 // Room for all tensors in one block, or the room that is there.
