@@ -34,6 +34,9 @@ class FencedPublish : public ::testing::Test {
     return PublishFenced(RealFileSystem(),
                          {Source(text), directory_ / "model", writer, std::move(before)});
   }
+  static Result<Published> Move(const fs::path& source, const fs::path& target) {
+    return PublishFenced(RealFileSystem(), {source, target, World(1), {}});
+  }
   std::string Final() const { return *ReadFile(directory_ / "model", 100); }
   std::vector<std::string> Versions() const {
     std::vector<std::string> names;
@@ -115,8 +118,7 @@ TEST_F(FencedPublish, ADirectoryIsPublishedWithAllInIt) {
   const fs::path source = directory_ / "tree";
   fs::create_directories(source / "deep");
   std::ofstream(source / "deep" / "file") << "text";
-  const Result<Published> published =
-      PublishFenced(RealFileSystem(), {source, directory_ / "out", World(1), {}});
+  const Result<Published> published = Move(source, directory_ / "out");
   ASSERT_TRUE(published) << published.error().message;
   EXPECT_EQ(*ReadFile(directory_ / "out" / "deep" / "file", 10), "text");
 }
@@ -130,9 +132,8 @@ TEST_F(FencedPublish, ADirectoryThatItDidNotMakeIsLeftAlone) {
   fs::create_symlink("elsewhere", directory_ / "model");
   refused = Publish(World(1), "a");
   EXPECT_TRUE(Fails(refused, "did not make"));
-  EXPECT_FALSE(
-      PublishFenced(RealFileSystem(), {directory_ / "none", directory_ / "x", World(1), {}}));
-  EXPECT_FALSE(PublishFenced(RealFileSystem(), {Source("a"), directory_ / "..", World(1), {}}));
+  EXPECT_FALSE(Move(directory_ / "none", directory_ / "x"));
+  EXPECT_FALSE(Move(Source("a"), directory_ / ".."));
 }
 
 // A link that is moved into the store leads elsewhere from there, and a FIFO waits for a writer.
@@ -149,56 +150,44 @@ TEST_F(FencedPublish, OnlyFilesAndDirectoriesArePublished) {
                                   {"model", "symbolic link"},
                                   {"tree/.", "must end in a name"},
                                   {"fifo", "neither a file nor a directory"}}) {
-    EXPECT_TRUE(Fails(
-        PublishFenced(RealFileSystem(), {directory_ / name, directory_ / "model", World(1), {}}),
-        ErrorKind::kInvalid, why))
+    EXPECT_TRUE(Fails(Move(directory_ / name, directory_ / "model"), ErrorKind::kInvalid, why))
         << name;
     EXPECT_EQ(Final(), "kept") << name;
   }
   EXPECT_THAT(Versions(), ElementsAre("kept"));
   const fs::path tree = directory_ / "tree/";
-  EXPECT_TRUE(PublishFenced(RealFileSystem(), {tree, directory_ / "out", World(1), {}}));
+  EXPECT_TRUE(Move(tree, directory_ / "out"));
 }
 
 // Moved to a new name, it would be missing under the one that readers follow.
 TEST_F(FencedPublish, APublishedVersionIsNotMoved) {
   fs::create_directories(directory_ / "tree" / "deep");
   const fs::path target = directory_ / "model";
-  const Result<Published> made =
-      PublishFenced(RealFileSystem(), {directory_ / "tree", target, World(1), {}});
+  const Result<Published> made = Move(directory_ / "tree", target);
   ASSERT_TRUE(made) << made.error().message;
   for (const fs::path& source : {made->version, made->version.parent_path(), target / "deep"}) {
-    EXPECT_TRUE(Fails(PublishFenced(RealFileSystem(), {source, target, World(1), {}}),
-                      ErrorKind::kInvalid, "published already"))
-        << source;
+    EXPECT_TRUE(Fails(Move(source, target), ErrorKind::kInvalid, "published already")) << source;
     EXPECT_TRUE(fs::exists(target / "deep"));
   }
 }
 
 TEST_F(FencedPublish, NorIsAVersionThatAnotherNameOrATrainingKeeps) {
   fs::create_directories(directory_ / "tree" / "deep");
-  const Result<Published> made =
-      PublishFenced(RealFileSystem(), {directory_ / "tree", directory_ / "other", World(1), {}});
+  const Result<Published> made = Move(directory_ / "tree", directory_ / "other");
   ASSERT_TRUE(made) << made.error().message;
   for (const fs::path& source : {made->version, directory_ / "other" / "deep"}) {
-    EXPECT_TRUE(Fails(PublishFenced(RealFileSystem(), {source, directory_ / "model", World(1), {}}),
-                      ErrorKind::kInvalid, "published already"))
+    EXPECT_TRUE(Fails(Move(source, directory_ / "model"), ErrorKind::kInvalid, "published already"))
         << source;
   }
   EXPECT_TRUE(fs::exists(directory_ / "other" / "deep"));
   fs::create_directory(directory_ / "step-00000007-0000000000000abc");  // No owner: no fence.
-  EXPECT_TRUE(PublishFenced(
-      RealFileSystem(),
-      {directory_ / "step-00000007-0000000000000abc", directory_ / "model", World(1), {}}));
+  EXPECT_TRUE(Move(directory_ / "step-00000007-0000000000000abc", directory_ / "model"));
 }
 
 TEST_F(FencedPublish, ADirectoryIsNotPublishedIntoItself) {
   fs::create_directory(directory_ / "tree");
   for (const char* name : {"model", "deep/model"}) {
-    EXPECT_TRUE(
-        Fails(PublishFenced(RealFileSystem(),
-                            {directory_ / "tree", directory_ / "tree" / name, World(1), {}}),
-              ErrorKind::kInvalid));
+    EXPECT_TRUE(Fails(Move(directory_ / "tree", directory_ / "tree" / name), ErrorKind::kInvalid));
   }
   EXPECT_TRUE(fs::is_empty(directory_ / "tree"));
 }

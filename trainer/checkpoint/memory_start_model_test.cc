@@ -167,9 +167,7 @@ class Model {
     }
     const auto [step, content] = *world.handed_over;
     world.handed_over.reset();
-    char name[64];
-    std::snprintf(name, sizeof name, "step-%08llu-%s", static_cast<unsigned long long>(step),
-                  Hex(world.writer.world_id.value).c_str());
+    const std::string name = CheckpointName({step, world.writer.world_id});
     std::vector<std::string> warnings;
     const std::optional<CheckpointRef> before = HeadIn(**log_.Newest(warnings)).head;
     if (!log_.Commit(world.writer, {{name, content}})) {

@@ -11,11 +11,8 @@ namespace {
 
 const CheckpointRef kBase{"step-00000100-0000000000abc001", 11};
 
-CheckpointRef MadeAt(std::uint64_t step, std::uint64_t generation, std::uint64_t digest = 1) {
-  char name[64];
-  std::snprintf(name, sizeof name, "step-%08llu-%s", static_cast<unsigned long long>(step),
-                Hex(World("run", generation).world_id.value).c_str());
-  return {name, digest};
+CheckpointRef MadeAt(std::uint64_t step, std::uint64_t generation) {
+  return {CheckpointName({step, World("run", generation).world_id}), 1};
 }
 
 struct Scenario {
