@@ -436,8 +436,8 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
   topics.insert(topics.end(), {"exit-codes", "messages"});
   std::ranges::copy(topics, std::back_inserter(names));
   std::ranges::move(ExplainedSlugs(), std::back_inserter(names));
-  for (FlagRow& row : FlagTable()) {
-    names.push_back(std::move(row.name));
+  for (const FlagRow& row : FlagTable()) {
+    names.push_back(row.name.empty() ? row.short_name : row.name);
   }
   const auto nearest = NearestOrLonger(names, word);
   return Error{ErrorKind::kInvalid,

@@ -221,6 +221,7 @@ TEST(CommandLine, TheNameThatWasMeantIsSuggested) {
       {{"-version"}, "did you mean --version?"},
       {{"--bind-to", "core", "p"}, "did you mean --numa-binding?"},
       {{"help", "statsu"}, "did you mean `ddprun help status`?"},
+      {{"help", ""}, "is named ''. The topics are "},
       {{"help", "restart"}, "restart is not a command of ddprun"},
       {{"help", "ddprun-train"}, "Use `ddprun-train --help`"},
       {{"help", "train"}, "`ddprun help run` describes a launch"},
