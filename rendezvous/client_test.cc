@@ -7,8 +7,6 @@
 
 #include <array>
 #include <atomic>
-#include <future>
-#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -27,6 +25,7 @@ using namespace std::chrono_literals;
 
 constexpr const char* kMoving = "moving.example";
 std::atomic<const char*> moving_to = nullptr;  // kMoving's address, as text; "": unknown.
+std::atomic<bool> hanging = false;             // The name server gives no answer.
 
 // A server in as far as it says what one says first.
 class Peer {
@@ -159,15 +158,10 @@ class NameServer : public Busy {
     moving_to = nullptr;
   }
   // Each lookup from now on waits for Answer.
-  void Hang() {
-    hanging_.emplace();
-    loop_.RunBlocking([answer = hanging_->get_future().share()] { answer.wait(); }, [] {});
-  }
+  void Hang() { hanging = true; }
   void Answer() {
-    if (hanging_) {
-      hanging_->set_value();
-      hanging_.reset();
-    }
+    hanging = false;
+    hanging.notify_all();
   }
   // Until the name is looked up again.
   void CallUntilOld(SyncChannel& channel) {
@@ -177,7 +171,6 @@ class NameServer : public Busy {
     }
   }
 
-  std::optional<std::promise<void>> hanging_;
   std::size_t calls_ = 0;
 };
 
@@ -232,6 +225,9 @@ extern "C" int getaddrinfo(const char* host, const char* service, const addrinfo
   const bool moves = address != nullptr && host != nullptr &&
                      std::string_view(host) == ddprun::kMoving &&
                      (hints->ai_flags & AI_NUMERICHOST) == 0;
+  if (moves) {
+    ddprun::hanging.wait(true);
+  }
   if (moves && *address == '\0') {
     return EAI_AGAIN;
   }
