@@ -226,7 +226,7 @@ constexpr std::array kWordsOfCauses{
     WordsOfCause{StopCause::kDeclaredLost, "this node was declared lost", "node_lost"},
     WordsOfCause{StopCause::kScaleUp, "a node joins", "scale_up"},
     WordsOfCause{StopCause::kLeave, "a node leaves", "leave"},
-    WordsOfCause{StopCause::kOperator, "an operator stops the run", "stop"},
+    WordsOfCause{StopCause::kOperator, "the run is stopped on request", "stop"},
     WordsOfCause{StopCause::kHang, "workers make no progress", "hang"},
     WordsOfCause{StopCause::kSuperseded, "its world is not the current one", "superseded"},
 };
