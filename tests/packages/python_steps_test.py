@@ -114,6 +114,38 @@ class Steps(unittest.TestCase):
             """)], env={**os.environ, "PYTHONPATH": sys.path[0]}, check=True, timeout=30)
         self.assertEqual([self.heard() for _ in range(4)], [["STEP=1"], ["STEP=3"], ["STEP=2"], None])
 
+    def program(self, text):
+        ended = subprocess.run([sys.executable, "-c", textwrap.dedent(text)], env={**os.environ, "PYTHONPATH": sys.path[0]},
+                               stdout=subprocess.PIPE, text=True, timeout=30)
+        self.assertEqual(ended.returncode, 0)
+        return ended.stdout
+
+    def test_steps_at_the_end_of_a_program_are_told_at_once(self):
+        self.program("""
+            import atexit
+            class Last:
+                def __del__(self):
+                    ddprun.step(5)
+                    ddprun.step(6)
+            atexit.register(lambda: [ddprun.step(number) for number in (3, 4)])
+            import ddprun
+            last = Last()
+            ddprun.step(1)
+            """)
+        self.assertEqual([self.heard() for _ in range(6)], [[f"STEP={number}"] for number in (1, 3, 4, 5, 6)] + [None])
+
+    # Blocked after the thread had begun, it ended the program.
+    def test_a_signal_for_which_the_program_waits_comes_to_no_thread_of_the_package(self):
+        said = self.program("""
+            import os, signal, ddprun
+            ddprun.step(1)
+            ddprun.step(2)
+            signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+            os.kill(os.getpid(), signal.SIGUSR1)
+            print(signal.sigwait({signal.SIGUSR1}) == signal.SIGUSR1)
+            """)
+        self.assertEqual(said, "True\n")
+
     # As a daemonizer closes what it does not know, and a library's connection has the number then.
     def test_a_socket_that_the_program_closed_is_made_anew(self):
         _notify._BETWEEN = 0.0

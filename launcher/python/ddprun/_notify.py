@@ -7,6 +7,7 @@ import array
 import atexit
 import operator
 import os
+import signal
 import socket
 import threading
 import time
@@ -49,6 +50,7 @@ class _Steps:
         self._untold: "Optional[tuple[int, Optional[int], list[str]]]" = None  # Step, WORK_USEC, other lines.
         self._next = 0.0  # When a step may be told again.
         self._sends = False
+        self._ends = False
 
     def add(self, number: int, took: Optional[int], more: "list[str]", at_once: bool) -> None:
         if _ADDRESS not in os.environ:
@@ -59,15 +61,18 @@ class _Steps:
                 took = before if took is None else took if before is None else min(before, took)
                 more = more or self._untold[2]
             self._untold = number, took, more
-            if at_once or time.monotonic() >= self._next:
+            if at_once or self._ends or time.monotonic() >= self._next:
                 self._tell()
             if self._untold is not None and not self._sends:
+                program = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # The thread takes none.
                 self._sends = True
                 try:
                     threading.Thread(target=self._send, name="ddprun steps", daemon=True).start()
                 except RuntimeError:  # A limit of threads, or the interpreter ends.
                     self._sends = False
                     self._tell()
+                finally:
+                    signal.pthread_sigmask(signal.SIG_SETMASK, program)
 
     def tell(self) -> None:
         if self._untold is not None:
@@ -83,6 +88,12 @@ class _Steps:
                 self._untold = None
             self._next = time.monotonic() + _BETWEEN
 
+    def end(self) -> None:
+        """Steps that follow, of handlers of the program's end, are told at once: a thread cannot begin any more."""
+        with self._lock:
+            self._ends = self._sends = True
+            self._tell()
+
     def _send(self) -> None:
         while True:
             time.sleep(_BETWEEN)
@@ -96,7 +107,7 @@ def _begin() -> None:  # A forked process has neither the thread nor its parent'
 
 _begin()
 os.register_at_fork(after_in_child=_begin)
-atexit.register(lambda: _steps.tell())
+atexit.register(lambda: _steps.end())
 
 
 def send(*lines: str, descriptor: Optional[int] = None) -> bool:
