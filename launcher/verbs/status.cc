@@ -327,8 +327,7 @@ Result<std::string> StatusNow(const StatusRequest& request, bool* over) {
   ASSIGN_OR_RETURN(const ServerPlace place, FindServer(request.server));
   const auto runs = RunsAt(place, request.server.run_id);
   if (!runs) {
-    if (runs.error().kind == ErrorKind::kNotFound && !request.server.pool.empty() &&
-        !request.watch) {
+    if (runs.error().kind == ErrorKind::kNotFound && !request.server.pool.empty()) {
       if (const auto queued = QueuedRun(place, request.server.run_id)) {
         return QueuedText(*queued, place, request.json);
       }
