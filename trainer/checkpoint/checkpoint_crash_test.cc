@@ -222,6 +222,10 @@ TEST(CheckpointCrash, AndTheErrorNamesTheFileAndTheSpace) {
   EXPECT_THAT(report.error().message, testing::HasSubstr("1048576 bytes (1.0 MB) are free"));
   EXPECT_THAT(report.error().message, testing::HasSubstr("the older checkpoints stay"));
   EXPECT_FALSE(HasLeftovers(files));
+  once = false;
+  files.fail_with = EIO;
+  EXPECT_THAT(store.Save(SnapshotAt(kNew)).error().message,
+              testing::EndsWith("model.safetensors': Input/output error"));
 }
 
 }  // namespace

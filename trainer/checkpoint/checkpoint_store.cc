@@ -1,6 +1,9 @@
 #include "trainer/checkpoint/checkpoint_store.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
 #include <iterator>
 #include <limits>
 #include <set>
@@ -373,7 +376,10 @@ Result<SaveReport> CheckpointStore::Save(const Snapshot& snapshot) {
   Result<std::uint64_t> written = Publish(contents, temporary, config_.directory / name);
   if (!written) {
     (void)files_.Remove(temporary);
-    return WithSpace(std::move(written).error(), wanted);
+    const bool full = std::ranges::any_of(std::array{ENOSPC, EDQUOT, EFBIG}, [&](int number) {
+      return written.error().message.ends_with(std::strerror(number));
+    });
+    return full ? WithSpace(std::move(written).error(), wanted) : std::move(written).error();
   }
 
   SaveReport report{{name, *written}, {}};
