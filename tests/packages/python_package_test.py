@@ -6,7 +6,6 @@ Run by a Python that has cloudpickle; one without it is the system's.
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -20,55 +19,10 @@ from ddprun_runs import LIMIT, read_text
 
 BARE_PYTHON = "/usr/bin/python3"
 
-import ddprun  # noqa: E402
-from ddprun import _caller, _notify  # noqa: E402
+from ddprun import _caller  # noqa: E402
 
 sys.path.append(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "agent", "workers", "python_hook"))
 import _ddprun_watch  # noqa: E402
-
-
-class Heartbeats(unittest.TestCase):
-    def listen(self):
-        folder = tempfile.TemporaryDirectory()
-        self.addCleanup(folder.cleanup)
-        agent = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-        self.addCleanup(agent.close)
-        path = os.path.join(folder.name, "notify")
-        agent.bind(path)
-        os.environ["DDPRUN_NOTIFY_SOCKET"] = path
-        self.addCleanup(os.environ.pop, "DDPRUN_NOTIFY_SOCKET", None)
-        self.addCleanup(setattr, _notify._steps, "_untold", None)
-        return agent
-
-    def said(self, function, *arguments, **named):
-        agent = self.listen()
-        function(*arguments, **named)
-        return agent.recv(4096).decode().split("\n")
-
-    def test_lines(self):
-        self.assertEqual(self.said(ddprun.ready), ["READY=1"])
-        self.assertEqual(self.said(ddprun.resume, 7), ["READY=1", "RESUME=7"])
-        self.assertEqual(self.said(ddprun.resume, 7, of=9), ["READY=1", "RESUME=7", "STEPS=9"])
-        self.assertEqual(self.said(ddprun.step, 8), ["STEP=8"])
-        self.assertEqual(self.said(ddprun.step, 8, of=9), ["STEP=8", "STEPS=9"])
-        self.assertEqual(self.said(ddprun.step, 8, "data", within=2.5),
-                         ["STEP=8", "PHASE=data", "EXTEND_TIMEOUT_USEC=2500000"])
-        self.assertEqual(self.said(ddprun.phase, "checkpoint", within=60),
-                         ["PHASE=checkpoint", "EXTEND_TIMEOUT_USEC=60000000"])
-        self.assertEqual(self.said(ddprun.fdstore_remove, "model"), ["FDSTOREREMOVE=1", "FDNAME=model"])
-
-    def test_a_socket_that_is_full_or_gone_disturbs_no_caller(self):
-        self.listen()
-        for number in range(10_000):
-            ddprun.step(number)
-        os.environ["DDPRUN_NOTIFY_SOCKET"] = "/nowhere"
-        ddprun.step(1)
-
-    def test_without_ddprun_nothing_happens(self):
-        ddprun.step(1)
-        memory = ddprun.fdstore("state", 8)
-        memory[:] = b"12345678"
-        self.assertIsNone(ddprun.fdstore("state"))
 
 
 # torch ends a worker whose pipe it cannot make.

@@ -1,4 +1,4 @@
-"""The steps of the Python package: the datagrams that it sends, and the socket that it keeps for them."""
+"""What the Python package tells the agent: the datagrams that it sends, and the socket that it keeps for them."""
 
 import importlib
 import os
@@ -49,10 +49,32 @@ class Steps(unittest.TestCase):
 
     def test_a_datagram_has_all_that_is_known_of_a_step(self):
         self.assertEqual(self.tell(1, of=50, work=0.25), ["STEP=1", "WORK_USEC=250000", "STEPS=50"])
-        self.assertEqual(self.tell(2, "train", within=1), ["STEP=2", "PHASE=train", "EXTEND_TIMEOUT_USEC=1000000"])
+        self.assertEqual(self.tell(2, "train", within=2.5), ["STEP=2", "PHASE=train", "EXTEND_TIMEOUT_USEC=2500000"])
         ddprun.phase("save", within=5)
         self.assertEqual(self.heard(), ["PHASE=save", "EXTEND_TIMEOUT_USEC=5000000"])
         self.assertEqual(self.tell(3, "train"), ["STEP=3", "PHASE=train"])
+
+    def test_datagrams_of_other_calls(self):
+        for lines, call, *arguments in ((["READY=1"], ddprun.ready), (["READY=1", "RESUME=7"], ddprun.resume, 7),
+                                        (["FDSTOREREMOVE=1", "FDNAME=model"], ddprun.fdstore_remove, "model")):
+            call(*arguments)
+            self.assertEqual(self.heard(), lines)
+        ddprun.resume(7, of=9)
+        self.assertEqual(self.heard(), ["READY=1", "RESUME=7", "STEPS=9"])
+
+    def test_a_socket_that_is_full_or_gone_disturbs_no_caller(self):
+        self.addCleanup(setattr, _notify._steps, "_untold", None)
+        for number in range(10_000):
+            ddprun.step(number)
+        os.environ["DDPRUN_NOTIFY_SOCKET"] = "/nowhere"
+        ddprun.step(1)
+
+    def test_without_ddprun_nothing_happens(self):
+        del os.environ["DDPRUN_NOTIFY_SOCKET"]
+        ddprun.step(1)
+        memory = ddprun.fdstore("state", 8)
+        memory[:] = b"12345678"
+        self.assertIsNone(ddprun.fdstore("state"))
 
     def test_fast_steps_are_told_together_and_the_last_one_always(self):
         _notify._BETWEEN = 60.0
