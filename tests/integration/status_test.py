@@ -39,8 +39,10 @@ class OneNode(Asks):
         self.assertIn("no ddprun run of yours on this machine", self.ask("status", expect=69).err())
         self.assertEqual(os.listdir(self.path("run", "ddprun")), [])
 
-    def test_of_several_the_one_that_was_started_here_is_meant(self):
-        runs = [self.start_one(run_id=name) for name in ("first", "second")]
+    # The directory's name is longer than a socket's address may be.
+    def test_of_several_the_one_that_was_started_here_is_meant_or_one_is_named(self):
+        logs = self.path("d" * 120)
+        runs = [self.start_one(run_id=name, flags=[f"--log-dir={logs}"]) for name in ("first", "second")]
         other = self.path("elsewhere")
         os.mkdir(other)
         here = subprocess.Popen([DDPRUN, "--rdzv-id=third", FAKE_WORKER, HELLO, "--hang"], cwd=other,
@@ -48,21 +50,11 @@ class OneNode(Asks):
         self.addCleanup(here.wait)
         self.addCleanup(here.terminate)
         several = self.wait_for(lambda: (said := self.ask("status", expect=2).err()).count("  in ") == 3 and said)
+        self.assertRegex(several, "several runs of yours on this machine. Select one with --rdzv-id=NAME, ")
+        self.assertRegex(several, r"(?m)^  first  --run-dir=\S+  in ")
         self.assertRegex(several, rf"(?m)^  third  --run-dir=\S+  in {other}: \S*ddprun --rdzv-id=third ")
         asked = subprocess.run([DDPRUN, "stop"], cwd=other, env=self.environment, capture_output=True, text=True)
         self.assertEqual((asked.returncode, here.wait()), (0, 130), asked.stderr)
-        for run in runs:
-            self.ask("stop", f"--rdzv-id={'first' if run is runs[0] else 'second'}")
-            self.assertEqual(run.wait(), 130)
-            self.assertNotIn("the run failed", run.err())
-
-    # The directory's name is longer than a socket's address may be.
-    def test_of_several_one_is_named(self):
-        logs = self.path("d" * 120)
-        runs = [self.start_one(run_id=name, flags=[f"--log-dir={logs}"]) for name in ("first", "second")]
-        several = self.ask("status", expect=2).err()
-        self.assertRegex(several, "several runs of yours on this machine. Select one with --rdzv-id=NAME, ")
-        self.assertRegex(several, r"(?m)^  first  --run-dir=\S+  in ")
         self.ask("stop", "--rdzv-id=second")
         self.assertEqual(runs[1].wait(), 130)
         directory = next(os.path.join(logs, name) for name in os.listdir(logs) if name.startswith("first_"))
@@ -71,6 +63,8 @@ class OneNode(Asks):
         self.ask("stop", f"--run-dir={directory}")
         self.assertEqual(runs[0].wait(), 130)
         self.assertFalse(os.path.lexists(os.path.join(directory, "operators")))
+        for run in runs:
+            self.assertNotIn("the run failed", run.err())
 
     # A process that has read the name of a directory that is gone could make it anew.
     def test_a_link_is_followed_to_ones_own_directory_alone(self):
