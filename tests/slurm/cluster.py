@@ -83,7 +83,10 @@ class Cluster:
 
     def __init__(self, nodes):
         network, self.ports, self.holder = own_network(nodes)
-        self.nodes = [f"{network}.{i + 1}" for i in range(nodes)]
+        self.begin([f"{network}.{i + 1}" for i in range(nodes)])
+
+    def begin(self, nodes):
+        self.nodes = nodes
         self.directory = tempfile.mkdtemp(prefix="ddprun_slurm_")
         self.conf = os.path.join(self.directory, "slurm.conf")
         self.daemons = []
@@ -140,15 +143,19 @@ class Cluster:
     def is_empty(self):
         return not self.run("squeue", "-h").stdout.strip()
 
+    def cancel_jobs(self):
+        """False: they do not end."""
+        for job in self.run("squeue", "-h", "-o", "%A").stdout.split():
+            self.run("scancel", job)
+        return eventually(self.is_empty, 20)
+
     def log(self):
         return "".join(f"--- {name}\n{read_text(os.path.join(self.directory, name))}"
                        for name in sorted(os.listdir(self.directory)) if name.endswith(".log"))
 
     def down(self):
         """Ends every job first, or their processes would be orphaned."""
-        for job in self.run("squeue", "-h", "-o", "%A").stdout.split():
-            self.run("scancel", job)
-        eventually(self.is_empty, 15)
+        self.cancel_jobs()
         self.stop_daemons()
         shutil.rmtree(self.directory, ignore_errors=True)
 

@@ -6,9 +6,7 @@ shared disk. Nothing is added to the network of the machine itself.
 """
 
 import os
-import shutil
 import subprocess
-import tempfile
 
 from bridge_network import BridgeNetwork
 from cluster import Cluster, find, lacking
@@ -42,10 +40,7 @@ def why_not():
 class HostCluster(Cluster):
     def __init__(self, hosts, slurmd_timeout=Cluster.slurmd_timeout):
         self.slurmd_timeout = slurmd_timeout
-        self.nodes = [f"n{i + 1:02}" for i in range(hosts)]
-        self.directory = tempfile.mkdtemp(prefix="ddprun_slurm_")
-        self.conf = os.path.join(self.directory, "slurm.conf")
-        self.daemons = []
+        self.begin([f"n{i + 1:02}" for i in range(hosts)])
         self.power = {}  # Node -> the process whose end is that of all its processes.
         self.network = BridgeNetwork(1 + hosts)
         self.hosts_file = os.path.join(self.directory, "hosts")
@@ -125,8 +120,7 @@ class HostCluster(Cluster):
             if node not in self.power:
                 self.on(node)
             self.heal(node)
-        for job in self.run("squeue", "-h", "-o", "%A").stdout.split():
-            self.run("scancel", job)
+        self.cancel_jobs()
         self.wait_until_idle()
 
     def wait_until_idle(self):
@@ -148,12 +142,8 @@ class HostCluster(Cluster):
             self.down()
             raise RuntimeError(f"Slurm's hosts do not get idle:\n{told}")
 
-    def down(self):
-        for job in self.run("squeue", "-h", "-o", "%A").stdout.split():
-            self.run("scancel", job)
-        eventually(self.is_empty, 15)
+    def stop_daemons(self):
         for unshare in self.power.values():
             self._kill(unshare)
-        self.stop_daemons()
+        super().stop_daemons()
         self.network.close()
-        shutil.rmtree(self.directory, ignore_errors=True)

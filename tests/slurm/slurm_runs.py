@@ -60,9 +60,7 @@ class SlurmTest(DdprunTest):
         self.addCleanup(self._end_jobs)  # Before what is left is looked for.
 
     def _end_jobs(self):
-        for job in self.cluster.run("squeue", "-h", "-o", "%A").stdout.split():
-            self.cluster.run("scancel", job)
-        self.assertTrue(eventually(self.cluster.is_empty, 20), "jobs do not end")
+        self.assertTrue(self.cluster.cancel_jobs(), "jobs do not end")
 
     def srun(self, *arguments, environment=None):
         """A step in a job of its own, by srun's arguments."""
