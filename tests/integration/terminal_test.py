@@ -298,6 +298,38 @@ class Keys(OnTerminal):
         self.finish()
 
 
+# Has a debugger at rank 1.
+DEBUGGED = """
+import os, sys
+rank = os.environ["RANK"]
+terminals = [stream.isatty() for stream in (sys.stdin, sys.stdout, sys.stderr)]
+print(f"rank {rank} terminals {terminals}")
+answer = 42
+if rank == "1":
+    breakpoint()
+print(f"rank {rank} has {answer}")
+"""
+
+
+class AttachedRank(OnTerminal):
+    def test_a_debugger_asks_and_is_answered(self):
+        for flags in ([], ["--preload=json"]):
+            with self.subTest(flags):
+                self.launch(TWO, "--attach-rank=1", *flags, self.write("train.py", DEBUGGED))
+                for count, words in ((1, b"answer = 6 * 9\n"), (2, b"c\n")):
+                    self.read_until(lambda text, count=count: text.count("(Pdb) ") == count)
+                    os.write(self.main, words)
+                self.finish()
+                # python -u writes a line's end by itself: another's words may come before.
+                for words in ("rank 1 terminals [True, True, True]", "rank 0 terminals [False, True, True]",
+                              "rank 1 has 54", "rank 0 has 42"):
+                    self.assertIn(words, self.text)
+
+    def test_where_there_is_no_terminal(self):
+        run = self.run_ddprun(TWO, "--attach-rank=1", FAKE_WORKER, expect=2)
+        self.assertRegex(run.err(), r"\A[^\n]*ddprun has none[^\n]*\n\Z")
+
+
 class Lasting(OnTerminal):
     # A helper of the worker's keeps the terminal open: the run ends all the same, and nothing is lost.
     def test_output_before_a_kill(self):

@@ -1,10 +1,13 @@
-"""Two nodes with fixed ranks, and a rendezvous server alone, on one machine."""
+"""Two nodes with fixed ranks, a rendezvous server alone, and the network that Gloo gets."""
 
 import os
 import re
 import signal
+import unittest
 
-from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest
+from bridge_network import BridgeNetwork
+from ddprun_runs import FAKE_WORKER, HELLO, DdprunTest, read_text
+from networks import namespaces_work
 
 
 class FewestAndMost(DdprunTest):
@@ -133,3 +136,31 @@ class ServerAlone(DdprunTest):
         self.assertEqual([env["WORLD_SIZE"] for env in envs], ["2", "2"])
         server.signal(signal.SIGINT)
         self.assertEqual(server.wait(), 130)
+
+
+class GloosInterface(DdprunTest):
+    def on_two_nodes(self, endpoint, network=None, extra=None):
+        paths = [self.path(f"env.{len(os.listdir(self.directory))}.{i}") for i in range(2)]
+        self.all_end([self.start(
+            "--nnodes=2", f"--node-rank={i}", f"--rdzv-endpoint={endpoint}", "--rdzv-id=two", "--nproc-per-node=gpu",
+            f"--gpus={'2' if i else '0,1'}", FAKE_WORKER, "--on-local-rank=0", f"--env-file={paths[i]}",
+            machine=network and (network, i), environment={
+                "DDPRUN_TOKEN": "0123456789abcdef0123456789abcdef", "CUDA_VISIBLE_DEVICES": "0,1,2,3", **(extra or {})})
+            for i in range(2)])
+        environments = [self.environment_of(path) for path in paths]
+        self.assertEqual([e["WORLD_SIZE"] for e in environments], ["3", "3"])  # Two GPUs here, one there.
+        return [e.get("GLOO_SOCKET_IFNAME") for e in environments]
+
+    @unittest.skipUnless(namespaces_work(), "no network namespaces without root")
+    def test_is_that_of_the_route(self):
+        network = BridgeNetwork(2)
+        self.addCleanup(network.close)
+        endpoint = network.address(0) + ":29400"
+        self.assertEqual(self.on_two_nodes(endpoint, network), ["eth0", "eth0"])
+        self.assertEqual(self.on_two_nodes(endpoint, network, {"GLOO_SOCKET_IFNAME": "mine"}), ["mine", "mine"])
+
+    def test_is_not_reported_on_loopback_or_of_one_node(self):
+        self.assertEqual(self.on_two_nodes(self.free_endpoint()), [None, None])
+        path = self.path("one")
+        self.run_ddprun(FAKE_WORKER, f"--env-file={path}")
+        self.assertIsNone(re.search("^GLOO_SOCKET_IFNAME=", read_text(path), re.M))
