@@ -57,14 +57,6 @@ class Preload(DdprunTest):
     def loads(self):
         return len(read_text(self.path("loads")).split())
 
-    def opened(self, fifo):
-        """A reader waits there, and now continues."""
-        try:
-            os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
-            return True
-        except OSError:
-            return False
-
     def say(self, *flags, expect=0, **more):
         return self.run_ddprun(TWO, *flags, self.path("say.py"), self.path("said"), expect=expect, **more)
 
@@ -285,28 +277,6 @@ sys.exit(3 if count < 3 else 0)
                 self.assertEqual(len(re.findall("--preload not used", run.err())), 1, run.all())
                 self.assertRegex(run.err(), why)
                 self.assertEqual(len(self.said()), 2)
-                os.unlink(self.path("said"))
-
-    def test_a_preload_process_that_is_killed_or_stands_still(self):
-        for number in (signal.SIGKILL, signal.SIGSTOP):
-            with self.subTest(number.name):
-                self.write("wait.py", SAY + """
-open(sys.argv[2]).read()
-sys.exit(3 if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0" else 0)
-""")
-                go = self.path(f"go{number}")
-                os.mkfifo(go)
-                run = self.start("--nproc-per-node=1", "--max-restarts=1", "--preload=told",
-                                 self.path("wait.py"), self.path("said"), go)
-                first = self.wait_for(self.said, run)[0]
-                os.kill(first["loaded"], number)
-                self.wait_for(lambda: self.opened(go), run)
-                self.wait_for(lambda: len(self.said()) == 2, run)
-                self.wait_for(lambda: self.opened(go), run)
-                self.assertEqual(run.wait(), 0, run.all())
-                self.assertIn("--preload not used", run.err())
-                self.assertEqual(len(self.said()), 2)
-                self.assertEqual(self.mark.living(), [])
                 os.unlink(self.path("said"))
 
     def run_forked(self, *arguments, **more):
