@@ -109,7 +109,7 @@ class Output(DdprunTest):
         self.run_ddprun("--log-format=xml", FAKE_WORKER, expect=2)
 
     def test_quiet_says_what_is_wrong_and_nothing_else(self):
-        run = self.run_ddprun(TWO, "-q", "--max-restarts=1", FAKE_WORKER, "--print=x", "--on-generation=1",
+        run = self.run_ddprun(TWO, "-q", "--max-restarts=1", FAKE_WORKER, "--print=x", "--on-restart=0",
                               "--on-rank=1", "--exit=3")
         self.assertEqual(set(run.out().splitlines()), {"x"})
         lines = run.err().splitlines()

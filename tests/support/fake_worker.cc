@@ -25,7 +25,7 @@ namespace {
 
 constexpr const char* kHelp = R"(fake_worker ACTION...   each in order; at the end: exit 0
 conditions, for all actions that follow (until --always):
-  --on-rank=N --on-local-rank=N --on-restart=N --on-generation=N --always
+  --on-rank=N --on-local-rank=N --on-restart=N --always
 actions (%r in a value: RANK, %g: DDPRUN_GENERATION, %p: process id):
   --print=TEXT --print-err=TEXT       a line on stdout or stderr
   --print-file=PATH                   its bytes on stdout
@@ -244,8 +244,7 @@ int main(int argc, char** argv) {
   const std::map<std::string, std::string> conditions = {
       {"--on-rank", Env("RANK", "0")},
       {"--on-local-rank", Env("LOCAL_RANK", "0")},
-      {"--on-restart", Env("TORCHELASTIC_RESTART_COUNT", "0")},
-      {"--on-generation", Env("DDPRUN_GENERATION", "0")}};
+      {"--on-restart", Env("TORCHELASTIC_RESTART_COUNT", "0")}};
   bool applies = true;
   for (int i = 1; i < argc; ++i) {
     const std::string argument = argv[i];
