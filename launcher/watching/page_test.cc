@@ -112,13 +112,6 @@ TEST_F(PageTest, AHolderOfAnotherRunsKeyHasNone) {
   EXPECT_EQ(CookieFor(PageKeysOf("another token, as long", "demo").operate), "");
 }
 
-TEST_F(PageTest, WithoutATokenAllMayLookAndNoneOperate) {
-  token = "";
-  EXPECT_EQ(Ask({.path = "/api/state.json"}).status, 200u);
-  EXPECT_EQ(Post("/api/stop", "").status, 403u);
-  EXPECT_EQ(asked, "");
-}
-
 TEST_F(PageTest, OperatingTakesItsOwnKey) {
   EXPECT_EQ(Post("/api/stop", "").status, 403u);
   EXPECT_EQ(Post("/api/stop", "", CookieFor(keys.look)).status, 403u);
