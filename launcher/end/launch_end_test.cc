@@ -52,13 +52,6 @@ TEST_F(LaunchEnds, OneStepAfterTheOther) {
   EXPECT_EQ(steps, (Names{"report", "serve", "over"}));
 }
 
-TEST_F(LaunchEnds, WhereNoNodeNeedsAServerNothingIsServed) {
-  serves = false;
-  end.Begin(0, Duration{0});
-  reported();
-  EXPECT_EQ(steps, (Names{"report", "over"}));
-}
-
 // The whole report is given, and the server that would stay for others goes all the same.
 TEST_F(LaunchEnds, ASignalDuringTheReportIsKept) {
   end.Begin(1, Duration{0});
@@ -80,14 +73,6 @@ TEST_F(LaunchEnds, AKeptSignalDoesNotDropTheReport) {
   EXPECT_EQ(steps, (Names{"report"}));
   end.OnSignal(SIGINT);
   EXPECT_EQ(steps, (Names{"report", "over"}));
-}
-
-TEST_F(LaunchEnds, ASignalEndsTheWaitForReaders) {
-  printed = "standard output";
-  end.Begin(1, std::chrono::hours(1));
-  EXPECT_EQ(steps, (Names{}));
-  end.OnSignal(SIGINT);
-  EXPECT_EQ(steps, (Names{"report"}));
 }
 
 // A takeover may be settled in any of these moments.
