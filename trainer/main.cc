@@ -80,7 +80,8 @@ Result<void> StepOnZeros(ModelLearner& learner, std::size_t samples) {
 Result<void> StepsOnZeros(const TrainConfig& config) {
   LearnerOptions options{.config = config,
                          .task = FindDataset(config.dataset)->task(config.data_arguments)};
-  options.config.run.eval_package.clear();  // A file.
+  options.config.run.eval_package.clear();   // A file.
+  options.config.run.split_devices.clear();  // GPUs, which no fork survives.
   ASSIGN_OR_RETURN(const auto group, ProcessGroup::Join({}, {}));
   ModelLearner learner(*FindModel(config.model), options, *group);
   RETURN_IF_ERROR(learner.Start({}, 0));
