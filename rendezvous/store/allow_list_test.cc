@@ -75,6 +75,7 @@ TEST(AllowList, TheNodesOfAWorldBesideWhatWasSaid) {
          {"10.0.0.2", "::ffff:10.0.0.2", "fd00::2", "10.0.0.3", "127.0.0.1", "::1", "10.0.0.1"}) {
       EXPECT_TRUE(list.Allows(ip::make_address(peer), own)) << said << " " << peer;
     }
+    EXPECT_TRUE(list.Allows(own, ip::make_address("::ffff:10.0.0.1")));
     for (const char* peer : {"10.0.0.4", "fd00::3", "10.9.9.9"}) {
       EXPECT_FALSE(list.Allows(ip::make_address(peer), own)) << said << " " << peer;
       EXPECT_NE(
