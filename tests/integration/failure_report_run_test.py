@@ -68,10 +68,6 @@ class Report(DdprunTest):
 
 
 class ErrorFiles(DdprunTest):
-    def record(self, text):
-        path = self.write("fails.py", RECORD % text)
-        return path
-
     def test_a_full_disk_leaves_the_agents_own_as_it_was(self):
         own = self.write("own.json", "before")
         limited = ["sh", "-c", "trap '' XFSZ; ulimit -S -f 2; exec \"$@\"", "sh"]

@@ -6,7 +6,7 @@ import re
 import subprocess
 import sys
 
-from ddprun_runs import DdprunTest
+from ddprun_runs import DDPRUN, DdprunTest
 
 EXAMPLES = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "examples")
 TWO = "--nproc-per-node=2"
@@ -87,12 +87,9 @@ if os.environ["TORCHELASTIC_RESTART_COUNT"] == "0":
     os._exit(3)
 print("found", os.environ.get("LISTEN_FDS", "0"), flush=True)
 """)
-        run = self.ask("--nofile=96:96", self.ddprun(), "--nproc-per-node=4", "--max-restarts=1",
+        run = self.ask("--nofile=96:96", DDPRUN, "--nproc-per-node=4", "--max-restarts=1",
                        "--preload=none", self.path("many.py"), executable="/usr/bin/prlimit")
         self.assertRegex(run.err(), r"half of the agent's descriptors \(ulimit -n is 96\) are in use")
         found = sum(map(int, re.findall(r"found (\d+)", run.out())))
         self.assertGreater(found, 4)
         self.assertLess(found, 48)
-
-    def ddprun(self):
-        return os.environ["DDPRUN"]

@@ -50,7 +50,6 @@ class Preload(DdprunTest):
         self.write("say.py", SAY)
 
     def said(self):
-        import json
         whole = read_text(self.path("said")).rpartition("\n")[0]  # The last line may be half written.
         return [json.loads(line) for line in whole.splitlines()]
 

@@ -18,11 +18,8 @@ class RunToken(DdprunTest):
                           f"--rdzv-endpoint={endpoint or self.endpoint}", *flags, FAKE_WORKER, *worker,
                           environment=environment)
 
-    def end_nodes(self, *nodes):
-        self.all_end(nodes)
-
     def end(self, *nodes):
-        self.end_nodes(*nodes)
+        self.all_end(nodes)
         self.assertEqual(self.mark.living(), [])
 
     def shared(self):
@@ -74,7 +71,7 @@ class RunToken(DdprunTest):
         port = re.search(r"serving at 127.0.0.1:(\d+)", server.err())[1]
         nodes = [self.start("--nnodes=2", f"--rdzv-id={self.run_id}", f"--rdzv-endpoint={host}:{port}", FAKE_WORKER)
                  for host in ("localhost", "127.0.0.1")]
-        self.end_nodes(*nodes)
+        self.all_end(nodes)
         names = sorted(re.match(r"ddprun \S+#(\d)", node.err())[1] for node in nodes)
         self.assertEqual(names, ["0", "1"])
         self.terminate(server)

@@ -54,9 +54,6 @@ class FixedRanks(DdprunTest):
         return self.start("--nnodes=2", f"--node-rank={rank}", f"--rdzv-id={self.run_id}",
                           f"--rdzv-endpoint={self.endpoint}", *flags, FAKE_WORKER, *arguments)
 
-    def start_nodes(self, *arguments, **how):
-        return [self.start_node(rank, *arguments, **how) for rank in range(2)]
-
     def end(self, nodes, expect, limit=30):
         for rank, node in enumerate(nodes):
             self.assertEqual(node.wait(limit), expect,
