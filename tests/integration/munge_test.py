@@ -74,18 +74,13 @@ class Munge(DdprunTest):
         self.assertEqual(looks.wait(), 0, looks.all())
         self.assertIn(self.run_id, looks.out())
         [token] = {read_text(path).strip() for path in glob.glob(self.path("run", "**", "token"), recursive=True)}
-        second = self.node(1, worker=(f"--env-file={env}",))
+        # Outside of the job as well: each process that has the site's MUNGE, and is of that user.
+        second = self.node(1, worker=(f"--env-file={env}",), environment={"SLURM_JOB_ID": ""})
         self.all_end([first, second])
         for rank in range(2):
             self.assertNotIn(token, str(self.environment_of(self.path(f"env.{rank}"))))
         self.assertNotIn(token, first.all() + second.all())
         self.assertNotIn("can join this run", first.err())
-
-    # Outside of the job as well: each process that has the site's MUNGE, and is of that user.
-    def test_whoever_is_refused_asks(self):
-        first = self.node(0)
-        self.wait_for_text(first, "serving the rendezvous")
-        self.all_end([first, self.node(1, environment={"SLURM_JOB_ID": ""})])
 
     def test_a_server_without_a_token_is_not_joined(self):
         server = self.on(0, "rendezvous", f"--listen={self.endpoint}", environment={"SLURM_JOB_ID": ""})
