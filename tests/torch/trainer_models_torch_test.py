@@ -14,6 +14,7 @@ import unittest
 
 import numpy as np
 import torch
+from export_package import Mlp
 from safetensors.torch import load_file, save_file
 from torch import nn
 
@@ -76,15 +77,6 @@ def mnist32_training(samples, seed=1, epoch=0):
         row, column = (draw & 0xFFFFFF) % 9, (draw >> 24 & 0xFFFFFF) % 9
         out[:] = np.pad(images[sample], 6)[row:row + 32, column:column + 32]
     return (torch.from_numpy(cropped) / 255 - 0.1307) / 0.3081
-
-
-class Mlp(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(784, 50), nn.Linear(50, 10)
-
-    def forward(self, x):
-        return self.fc2(torch.relu(self.fc1(x.flatten(1))))
 
 
 class Toy(nn.Module):
