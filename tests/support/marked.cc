@@ -28,10 +28,6 @@ ProcessMark::~ProcessMark() {
 }
 
 std::vector<pid_t> ProcessMark::Living() const {
-  return Living("");
-}
-
-std::vector<pid_t> ProcessMark::Living(const std::string& command_part) const {
   std::vector<pid_t> found;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
@@ -40,8 +36,7 @@ std::vector<pid_t> ProcessMark::Living(const std::string& command_part) const {
       continue;
     }
     const std::string environment = '\0' + ReadText(entry.path() / "environ");
-    if (environment.find('\0' + assignment_ + '\0') != std::string::npos &&
-        ReadText(entry.path() / "cmdline").find(command_part) != std::string::npos) {
+    if (environment.find('\0' + assignment_ + '\0') != std::string::npos) {
       found.push_back(std::stoi(name));
     }
   }

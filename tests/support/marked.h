@@ -23,8 +23,6 @@ class ProcessMark {
 
   // Living processes that carry the mark; zombies have no environment and are left out.
   std::vector<pid_t> Living() const;
-  // Those whose command line contains the text.
-  std::vector<pid_t> Living(const std::string& command_part) const;
 
  private:
   std::string assignment_;
