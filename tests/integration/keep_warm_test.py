@@ -10,6 +10,7 @@ import subprocess
 import sys
 
 from ddprun_runs import DDPRUN, DdprunTest, eventually, read_text
+from preload_auto_test import TORCH
 
 SAY = """
 import json, os, signal, sys
@@ -29,15 +30,6 @@ if os.environ["RANK"] == "1" and "fail" in sys.argv:
     while open(sys.argv[1]).read().count("\\n") % 2:  # A failure ends the other worker at once.
         os.sched_yield()
     sys.exit(5)
-"""
-
-
-# It has a library of this name in its memory.
-TORCH = """
-import ctypes, decimal, os
-PID = os.getpid()
-with open(os.path.join(os.path.dirname(__file__), "libtorch_cpu.so"), "rb") as library:
-    ctypes.CDLL(None).mmap(None, ctypes.c_size_t(1), 1, 2, library.fileno(), ctypes.c_long(0))  # To read, private.
 """
 
 
