@@ -141,7 +141,7 @@ Result<void> Saving::SaveNow(Snapshot&& snapshot) {
   const std::uint64_t step = snapshot.state.step;
   CHECK(saver_->Save(std::move(snapshot)));
   saver_->Drain();
-  RETURN_IF_ERROR(Poll());
+  RETURN_IF_ERROR(Poll(/*last=*/true));
   if (last_failure_) {
     const char* const next = last_saved_
                                  ? "; the next start continues from the checkpoint before it"
@@ -192,11 +192,11 @@ void Saving::Save(bool best) {
   }
 }
 
-Result<void> Saving::Poll() {
+Result<void> Saving::Poll(bool last) {
   for (const SaveResult& result : saver_->TakeResults()) {
     if (!result.report) {
       last_failure_ = result.report.error();
-      if (last_failure_->kind != ErrorKind::kRefused) {
+      if (!last && last_failure_->kind != ErrorKind::kRefused) {
         training_.Say(LogLevel::kError, Continue(last_failure_->message, "; training continues"));
       }
       continue;

@@ -68,8 +68,8 @@ class Saving final : public StepObserver {
   // far takes that one's place instead.
   void Save(bool best);
   // Says what became of saves. The only error: another world has taken over (kRefused). A failed
-  // save is said, and training continues with the older checkpoints.
-  Result<void> Poll();
+  // save is said, and training continues with the older checkpoints, unless it was the last.
+  Result<void> Poll(bool last = false);
   void WaitForCopies() const;
 
   std::unique_ptr<MemorySnapshots> memory_;
