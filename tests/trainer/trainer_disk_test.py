@@ -64,6 +64,14 @@ class Disk(support.TrainerTest):
         self.let_go()
         self.assert_ended(workers, 0)
 
+    def test_parameters_that_are_read_for_long_are_named(self):
+        self.run_world(SHORT, ranks=2)
+        old = os.path.join(self.checkpoints, self.head())
+        workers = self.start_held("open:model.safetensors", "--init-from=" + old)
+        self.assertIn(f"or '{old}' (--init-from),", self.wait_for_words(workers[0], 1))
+        self.let_go()
+        self.assert_ended(workers, 0)
+
     # Longer than its peer waits for a collective.
     def test_data_that_one_rank_stages_is_waited_for_by_all(self):
         workers = self.start_held("open:.part-", "--model=mlp", "--limit-train=64",

@@ -211,8 +211,10 @@ Result<StartPlan> AgreeOnStart(Training& training, Saving& saving) {
     choice->asked.hyperparameters["frozen"] = training.learner->Frozen();
   }
   RETURN_IF_ERROR(LookInMemory(training, saving.OpenMemory(), choice));
-  BlockingTask task{.what = "the checkpoints in '" + training.config.checkpoint_dir.native() +
-                            "' are being claimed and read",
+  const std::string& given = training.config.run.init_from.native();
+  BlockingTask task{.what = "the checkpoints in '" + training.config.checkpoint_dir.native() + "'" +
+                            (given.empty() ? "" : ", or '" + given + "' (--init-from),") +
+                            " are being claimed and read",
                     .waits_too = "to see whether another training writes there"};
   if (training.IsRankZero()) {
     task.work = [&training, &saving, choice] {
