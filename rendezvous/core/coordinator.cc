@@ -153,6 +153,14 @@ bool TakeIn(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& 
     state.spec = report.spec;
     state.since = step.now;
   }
+  // Another server took it in, and its options are the run's: those of a node that only waits may
+  // be wrong.
+  const bool trains = !malformed && report.hosting != Hosting::kNothing &&
+                      IsPossible(*report.placement, report, report.spec) &&
+                      (!state.world || state.world->id == report.placement->world_id);
+  if (trains && !state.world && !state.recovery.newest && report.spec != *state.spec) {
+    ChangeAll(state, step.config, [&](Roster& all) { all.spec = report.spec; });
+  }
   const bool known = state.nodes.contains(key);
   const std::size_t beside = std::min(BytesOf(state) - state.index.bytes, step.config.run_bytes);
   if (!known &&
@@ -165,7 +173,7 @@ bool TakeIn(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& 
       node.held = HoldBack(state.growth, key.node, step.now);
     }
     if (!node.refused && (malformed || !known)) {
-      node.refused = malformed ? malformed : WhyRefused(state, report);
+      node.refused = malformed || trains ? malformed : WhyRefused(state, report);
       if (node.refused) {
         RunEvent& event = step.Say(kEventRefused, NoticeLevel::kWarning,
                                    "refused node " + key.node + ": " + *node.refused);

@@ -26,6 +26,17 @@ TEST_F(Recovering, AllSucceededEndsTheRun) {
   EXPECT_EQ(scenario.state.phase, Phase::kSucceeded);
 }
 
+// A spare with other options, which became the server or was heard by it first, ends no training.
+TEST_F(Recovering, TheOptionsOfTheRunAreThoseOfTheNodesThatTrain) {
+  Restart();
+  Node spare(scenario, "n9", {.min_nodes = 2, .max_nodes = 3, .fence_after = 10s});
+  spare.Says(At(5s));
+  a.Says(At(5s));
+  b.Says(At(5s));
+  EXPECT_EQ(*scenario.state.spec, kTwo);
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+}
+
 // A newer world, which this server cannot reach, may have taken its checkpoints over. So "do not
 // restart" may only say that the world is old.
 TEST_F(Recovering, DoNotRestartIsNotTheRunsEndWhereItsWorldMayBeAnOldOne) {
