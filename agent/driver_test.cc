@@ -52,12 +52,6 @@ class Stores final : public NodeStores {
   void End() override {}
 };
 
-WorkerWord Told(std::uint64_t step) {
-  WorkerWord said;
-  said.step = step;
-  return said;
-}
-
 // The driver of a node with `workers` workers, in generation 1.
 struct RunningAgent {
   explicit RunningAgent(std::uint32_t workers_of_node)
