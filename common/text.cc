@@ -124,7 +124,10 @@ std::string Lowercase(std::string text) {
 }
 
 std::string Uppercase(std::string text) {
-  return boost::algorithm::to_upper_copy(text, std::locale::classic());
+  std::ranges::transform(text, text.begin(), [](char c) {
+    return 'a' <= c && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  });
+  return text;
 }
 
 bool IsDigits(std::string_view text) {

@@ -453,15 +453,17 @@ Result<CommandLine> ParseHelp(const std::vector<std::string>& rest, const GetEnv
 }  // namespace
 
 std::vector<std::string> MisspeltVariables(const std::map<std::string, std::string>& environment) {
-  std::vector<std::string> flags;
-  std::ranges::transform(FlagTable(), std::back_inserter(flags), &FlagRow::name);
+  const auto flags = [] {
+    std::vector<std::string> names;
+    std::ranges::transform(FlagTable(), std::back_inserter(names), &FlagRow::name);
+    return names;
+  };
   std::vector<std::string> warnings;
   for (const auto& entry : environment) {
     const std::string& variable = entry.first;
-    const auto meant = MeantVariable(flags, variable);
     const bool known = std::ranges::any_of(
         kOtherVariables, [&](const auto& other) { return other.second == variable; });
-    if (meant && !known) {
+    if (const auto meant = known ? std::nullopt : MeantVariable(flags, variable)) {
       warnings.push_back("ignoring the variable " + variable + "; did you mean " + *meant + "?");
     }
   }

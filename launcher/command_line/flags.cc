@@ -312,14 +312,14 @@ std::vector<std::string> VariablesOfFlags(const CLI::App& app, const GetEnv& get
   return found;
 }
 
-std::optional<std::string> MeantVariable(const std::vector<std::string>& flags,
+std::optional<std::string> MeantVariable(const std::function<std::vector<std::string>()>& flags,
                                          const std::string& variable) {
-  std::vector<std::string> names;
-  std::ranges::transform(flags, std::back_inserter(names), VariableOf);
   for (const std::string prefix : kPrefixes) {
     if (!variable.starts_with(prefix)) {
       continue;
     }
+    std::vector<std::string> names;
+    std::ranges::transform(flags(), std::back_inserter(names), VariableOf);
     const std::string name = variable.substr(prefix.size());
     const auto nearest = Nearest(names, name);
     return nearest && *nearest != name ? std::optional(prefix + *nearest) : std::nullopt;

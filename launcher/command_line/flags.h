@@ -3,6 +3,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -35,7 +36,7 @@ std::vector<std::string> VariablesOfFlags(const CLI::App& app, const GetEnv& get
 
 // The variable of one of these flags that this one was probably meant to be: DDPRUN_MAX_RESTARTS
 // of DDPRUN_MAX_RESTART.
-std::optional<std::string> MeantVariable(const std::vector<std::string>& flags,
+std::optional<std::string> MeantVariable(const std::function<std::vector<std::string>()>& flags,
                                          const std::string& variable);
 
 // Of `names` the one that is meant: at most a third of its letters, and three, are wrong. Two
