@@ -72,6 +72,12 @@ bool IsMeant(pid_t child, Reach reach) {
   return reach == Reach::kEverybody || ::getsid(child) != ::getsid(0);
 }
 
+// As mostly at a run's end: /proc need not be read.
+bool HasNoChild() {
+  siginfo_t child{};
+  return ::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0 && errno == ECHILD;
+}
+
 }  // namespace
 
 std::string ReadProcFile(pid_t pid, const char* name) {
@@ -128,8 +134,11 @@ std::vector<pid_t> ChildrenOf(pid_t pid) {
       continue;
     }
     listed = true;
-    std::istringstream numbers(*text);
-    children.insert(children.end(), std::istream_iterator<pid_t>(numbers), {});
+    for (const std::string& number : Split(*text, ' ')) {
+      if (const auto child = ParseNumber<pid_t>(number)) {  // Nothing follows the last space.
+        children.push_back(*child);
+      }
+    }
   }
   static const bool kernel_lists_children = ::access("/proc/thread-self/children", R_OK) == 0;
   return listed || kernel_lists_children ? children : ChildrenByScan(pid);
@@ -200,7 +209,7 @@ std::size_t SignalMembers(Within within, const std::set<pid_t>& leaders,
 
 std::vector<pid_t> ReapChildren(const std::set<pid_t>& spared, Reach reach) {
   std::vector<pid_t> living;
-  for (const pid_t pid : ChildrenOf(::getpid())) {
+  for (const pid_t pid : HasNoChild() ? std::vector<pid_t>() : ChildrenOf(::getpid())) {
     if (IsMeant(pid, reach) && !spared.contains(pid) && ::waitpid(pid, nullptr, WNOHANG) == 0) {
       living.push_back(pid);
     }
@@ -228,9 +237,8 @@ bool NothingIsLeft(Reach reach, const BeforeSignal& before, const std::set<pid_t
   if (!SweepChildren(spared, reach, before).empty()) {
     return false;
   }
-  siginfo_t child{};
-  if (::waitid(P_ALL, 0, &child, WEXITED | WNOHANG | WNOWAIT) != 0) {
-    return errno == ECHILD;
+  if (HasNoChild()) {
+    return true;
   }
   // The kernel's answer says nothing where a child lives that no sweep means.
   const std::vector<pid_t> children = ChildrenOf(::getpid());
