@@ -66,7 +66,7 @@ std::exception_ptr ExceptionFor(const Error& error);
 
 // The same for a collective: "a peer of rank R is gone: cannot DOING: ...".
 Error CollectiveError(std::uint32_t rank, std::string_view doing);
-// What `work` returns; where it throws, that error.
+// The result of `work`, or CollectiveError where it throws.
 template <class Work>
 std::invoke_result_t<Work> Collectively(std::uint32_t rank, std::string_view doing, Work work) {
   try {
