@@ -142,7 +142,7 @@ std::string Bash(const std::string& name, bool verbs) {
 }
 
 // Inside '...' of zsh's _arguments and of fish.
-std::string Quoted(std::string text, const std::string& escaped) {
+std::string Escaped(std::string text, const std::string& escaped) {
   for (const char c : escaped) {
     ReplaceAll(text, std::string(1, c), std::string("\\") + c);
   }
@@ -153,10 +153,10 @@ std::string Quoted(std::string text, const std::string& escaped) {
 std::string Zsh(const std::string& name, bool verbs) {
   std::string script = "#compdef " + name + "\n_arguments -s -S \\\n";
   for (const FlagRow& row : FlagTable()) {
-    const std::string help = "[" + Quoted(Brief(row), "[]:") + "]";
+    const std::string help = "[" + Escaped(Brief(row), "[]:") + "]";
     std::string action;
     if (!row.form.empty()) {
-      action = ":" + Quoted(row.form, ":[]") + ":";
+      action = ":" + Escaped(row.form, ":[]") + ":";
       action += row.form == "DIR"     ? "_files -/"
                 : row.form == "FILE"  ? "_files"
                 : row.choices.empty() ? " "
@@ -217,7 +217,7 @@ std::string Fish(const std::string& name, bool verbs) {
       script += " -x";
       script += row.choices.empty() ? "" : " -a '" + Joined(row.choices, " ") + "'";
     }
-    script += " -d '" + Quoted(Brief(row), "") + "'\n";
+    script += " -d '" + Escaped(Brief(row), "") + "'\n";
   }
   if (verbs) {
     script += command + " -a '" + VerbWords() + "'\n";

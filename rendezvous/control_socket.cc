@@ -27,7 +27,6 @@ constexpr std::size_t kMostConnections = 64;
 constexpr int kIdleMs = 5'000;  // After it a connection without a call is closed.
 constexpr int kLongestQuestion = 16 * 1024;
 constexpr Duration kPauseAfterError{100};
-constexpr std::chrono::milliseconds kShutdownGrace{200};
 
 // Names the socket through a descriptor of its directory, since its path may be too long.
 bool AtSocketOf(int (*call)(int, const sockaddr*, socklen_t), int socket,

@@ -31,8 +31,6 @@ namespace {
 
 using HandOver = grpc::experimental::ExternalConnectionAcceptor;
 
-// So that answers already given leave before their connections close.
-constexpr std::chrono::milliseconds kShutdownGrace{200};
 constexpr std::size_t kMemoryBytes = std::size_t{1} << 30;  // 10,000 agents take a third of it.
 // As for a first call: ten thousand handshakes at once take two busy cores longer than 10 s.
 constexpr int kHandshakeMs = 30'000;

@@ -5,6 +5,7 @@
 // at once, so gRPC never waits for the loop.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,6 +18,9 @@
 #include "rendezvous/transport.h"
 
 namespace ddprun {
+
+// Of a gRPC server that ends: so that answers already given leave before their connections close.
+inline constexpr std::chrono::milliseconds kShutdownGrace{200};
 
 class RendezvousService final : public v1::Rendezvous::CallbackService {
  public:

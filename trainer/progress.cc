@@ -23,7 +23,7 @@ std::string Rate(double per_second) {
                              : Format("%.0f", per_second);
 }
 
-std::string Clock(double seconds) {
+std::string TimeLeft(double seconds) {
   if (!(seconds >= 0 && seconds < 1e7)) {
     return "?";
   }
@@ -56,7 +56,7 @@ std::string ProgressLine(const ProgressPoint& point) {
   }
   const double seconds_left =
       static_cast<double>(point.total_steps - point.step) * point.step_seconds;
-  return line + "eta " + Clock(seconds_left) +
+  return line + "eta " + TimeLeft(seconds_left) +
          (point.last_checkpoint ? " ckpt " + std::to_string(*point.last_checkpoint) : "");
 }
 

@@ -11,7 +11,7 @@
 namespace ddprun {
 namespace {
 
-constexpr std::size_t kWidth = 100;
+constexpr std::size_t kLineWidth = 100;
 
 // "### slug", its messages in one line, and what follows up to the next heading. The style test
 // holds the pages to it.
@@ -64,7 +64,7 @@ std::string WrappedPage(const std::string& text) {
   std::string open;  // Of a paragraph or an item that has not ended.
   const auto close = [&page, &open] {
     const std::size_t mark = MarkOfItem(open);
-    page += open.substr(0, mark) + Wrapped(open.substr(mark), mark, kWidth);
+    page += open.substr(0, mark) + Wrapped(open.substr(mark), mark, kLineWidth);
     page += open.empty() ? "" : "\n";
     open.clear();
   };
@@ -101,11 +101,11 @@ std::optional<std::string> MessageHelp(std::string_view slug) {
     if (entry.slug != slug) {
       continue;
     }
-    std::string help = Wrapped(Plain(entry.messages), 0, kWidth) + "\n";
+    std::string help = Wrapped(Plain(entry.messages), 0, kLineWidth) + "\n";
     // Each part begins in a line of its own: cause, how to confirm it, what to do.
     for (std::size_t at = entry.text.find("\n**"); at != std::string::npos;) {
       const std::size_t next = entry.text.find("\n**", at + 1);
-      help += "\n" + Wrapped(Plain(entry.text.substr(at, next - at)), 0, kWidth) + "\n";
+      help += "\n" + Wrapped(Plain(entry.text.substr(at, next - at)), 0, kLineWidth) + "\n";
       at = next;
     }
     return help;
@@ -130,7 +130,7 @@ std::optional<std::string> TopicHelp(std::string_view topic) {
 std::string MessagesHelp() {
   std::string help = "`ddprun help NAME` explains the messages that end in [NAME]:\n";
   for (const Entry& entry : Entries()) {
-    help += "\n" + entry.slug + "\n  " + Wrapped(Plain(entry.messages), 2, kWidth) + "\n";
+    help += "\n" + entry.slug + "\n  " + Wrapped(Plain(entry.messages), 2, kLineWidth) + "\n";
   }
   return help;
 }

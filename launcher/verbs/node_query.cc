@@ -9,7 +9,7 @@
 namespace ddprun {
 namespace {
 
-constexpr Duration kAnswerLimit{12'000};
+constexpr Duration kQueryLimit{12'000};
 constexpr Duration kSayAfter{3'000};  // Tools take a while.
 constexpr Duration kSayAgain{10'000};
 constexpr std::size_t kMostOfOneNode = std::size_t{32} << 20;  // An agent takes 16 MiB at most.
@@ -39,7 +39,7 @@ Time SteadyNow() {
 
 Result<NodeQuery> QueryNodes(const ServerPlace& place, const RunId& run_id, const RequestSpec& spec,
                              const std::vector<NodeId>& nodes) {
-  return NodeQuery::Open(place, {run_id, place.access.token, spec, nodes}, kAnswerLimit);
+  return NodeQuery::Open(place, {run_id, place.access.token, spec, nodes}, kQueryLimit);
 }
 
 Result<NodeQuery> QueryNodes(const ServerQuery& server, const RequestSpec& spec,

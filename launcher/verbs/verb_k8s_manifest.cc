@@ -130,7 +130,7 @@ void CheckNames(const ManifestOptions& options, Problems& problems) {
 }
 
 // A string of JSON, which every reader of YAML 1.1 and 1.2 reads alike.
-Result<std::string> Quoted(const std::string& word) {
+Result<std::string> JsonString(const std::string& word) {
   // A character above U+FFFF stays as it is: JSON would escape it as two halves, which YAML lacks.
   const bool escaped = std::ranges::none_of(word, [](unsigned char c) { return c >= 0xF0; });
   try {
@@ -154,7 +154,7 @@ Result<std::string> ProgramWords(const std::string& name, std::vector<std::strin
     for (const char c : word) {
       doubled.append(c == '$' ? 2 : 1, c);
     }
-    ASSIGN_OR_RETURN(const std::string quoted, Quoted(doubled));
+    ASSIGN_OR_RETURN(const std::string quoted, JsonString(doubled));
     words += (words.empty() ? "" : ", ") + quoted;
   }
   return words;
@@ -173,7 +173,7 @@ std::string Limits(const ManifestOptions& options) {
 
 Result<std::string> Manifest(const ManifestOptions& options) {
   ASSIGN_OR_RETURN(const std::string program, ProgramWords(options.name, options.program));
-  ASSIGN_OR_RETURN(const std::string image, Quoted(options.image));
+  ASSIGN_OR_RETURN(const std::string image, JsonString(options.image));
   const std::string least = std::to_string(options.least);
   const std::string most = std::to_string(options.most);
   const std::string nodes = (options.least < options.most ? least + ":" : "") + most;

@@ -17,16 +17,17 @@ namespace {
 constexpr std::int64_t kLeast = 1'000'000;
 constexpr std::int64_t kLeastSide = 8;  // MKL is faster with a few rows or columns.
 
-constexpr const char* kLinear = "mkldnn::_linear_pointwise";
-using Linear = at::Tensor(const at::Tensor&, const at::Tensor&, const std::optional<at::Tensor>&,
-                          std::string_view, c10::List<std::optional<at::Scalar>>,
-                          std::optional<std::string_view>);
+constexpr const char* kLinearOperator = "mkldnn::_linear_pointwise";
+using LinearOperator = at::Tensor(const at::Tensor&, const at::Tensor&,
+                                  const std::optional<at::Tensor>&, std::string_view,
+                                  c10::List<std::optional<at::Scalar>>,
+                                  std::optional<std::string_view>);
 
 // left * right + bias, by the operator that torch.compile uses for linear layers.
 at::Tensor Product(const at::Tensor& left, const at::Tensor& right,
                    const std::optional<at::Tensor>& bias) {
   static const auto linear =
-      c10::Dispatcher::singleton().findSchemaOrThrow(kLinear, "").typed<Linear>();
+      c10::Dispatcher::singleton().findSchemaOrThrow(kLinearOperator, "").typed<LinearOperator>();
   static const c10::List<std::optional<at::Scalar>> none;
   return linear.call(left, right.t(), bias, "none", none, "");
 }
@@ -90,7 +91,7 @@ struct Silence : c10::WarningHandler {
 bool OneDnnIsFaster() {
 #ifdef __x86_64__
   return __builtin_cpu_is("amd") && __builtin_cpu_supports("avx512f") &&
-         c10::Dispatcher::singleton().findSchema({kLinear, ""}).has_value();
+         c10::Dispatcher::singleton().findSchema({kLinearOperator, ""}).has_value();
 #else
   return false;
 #endif
