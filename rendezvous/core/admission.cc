@@ -53,9 +53,10 @@ std::optional<std::string> WhyRefused(const Roster& roster, const NodeReport& re
   return std::nullopt;
 }
 
-bool IsPossible(const Placement& placement, const NodeReport& report, const RunSpec& spec) {
-  return placement.generation > Generation{} && placement.group_size >= spec.min_nodes &&
-         placement.group_size <= spec.max_nodes && placement.group_rank < placement.group_size &&
+bool IsPossible(const Placement& placement, const NodeReport& report) {
+  return placement.generation > Generation{} && placement.group_size >= report.spec.min_nodes &&
+         placement.group_size <= report.spec.max_nodes &&
+         placement.group_rank < placement.group_size &&
          std::uint64_t{placement.first_rank} + report.workers <= placement.world_size;
 }
 

@@ -17,8 +17,8 @@ std::optional<std::string> WhyMalformed(const NodeReport& report);
 // Why this run cannot use it.
 std::optional<std::string> WhyRefused(const Roster& roster, const NodeReport& report);
 
-// Peers are not trusted to agree: a place outside the run's own bounds is ignored.
-bool IsPossible(const Placement& placement, const NodeReport& report, const RunSpec& spec);
+// Peers are not trusted to agree: a place outside the node's own bounds is ignored.
+bool IsPossible(const Placement& placement, const NodeReport& report);
 
 // Whether the node's request may end the run, and not only its own part: a member of the present
 // world; where none runs, of the last one, or nodes that take a lost one's place; before the first

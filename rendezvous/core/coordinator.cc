@@ -21,6 +21,17 @@ using std::chrono_literals::operator""ms;
 // A tick that is later than this came late because this server was paused.
 constexpr auto kLate = 100ms;
 
+void Refuse(CoordinatorStepContext& step, const NodeId& name, NodeState& node,
+            std::optional<std::string> why) {
+  node.refused = std::move(why);
+  if (node.refused) {
+    RunEvent& event = step.Say(kEventRefused, NoticeLevel::kWarning,
+                               "refused node " + name + ": " + *node.refused);
+    event.node = name;
+    event.reason = "a node was refused";
+  }
+}
+
 // ---- A server that is new to the run ----
 void BeginRecovery(CoordinatorStepContext& step) {
   CoordinatorState& state = step.state;
@@ -44,11 +55,16 @@ void ActOnAllReports(CoordinatorStepContext& step,
     fuller[place.key] = &place.report;
   }
   std::vector<NodeKey> keys;
-  for (const auto& [key, node] : step.state.nodes) {
-    if (!node.lost && !node.refused) {
-      keys.push_back(key);
+  ChangeAll(step.state, step.config, [&](Roster& all) {
+    for (auto& [key, node] : all.nodes) {
+      if (!node.lost && !node.refused && FindMember(all, key) == nullptr) {
+        Refuse(step, key.node, node, WhyRefused(all, node.report));
+      }
+      if (!node.lost && !node.refused) {
+        keys.push_back(key);
+      }
     }
-  }
+  });
   for (const NodeKey& key : keys) {
     if (HasEnded(step.state)) {
       return;
@@ -87,21 +103,21 @@ void EndRecovery(CoordinatorStepContext& step) {
   ActOnAllReports(step, TakePlaces(state.recovery));
 }
 
-// True: the report was collected, and nothing else is done with it.
-bool CollectForRecovery(CoordinatorStepContext& step, const NodeKey& key,
-                        const NodeReport& report) {
+bool IsForRecovery(const CoordinatorStepContext& step, const NodeReport& report) {
+  const CoordinatorState& state = step.state;
+  return state.phase == Phase::kRecovering ||
+         (state.worlds_formed == 0 && CallsForRecovery(state.recovery, report, step.config.term));
+}
+
+void PrepareRecovery(CoordinatorStepContext& step, const NodeReport& report) {
   CoordinatorState& state = step.state;
-  if (state.worlds_formed == 0 && state.phase != Phase::kRecovering &&
-      CallsForRecovery(state.recovery, *state.spec, report, step.config.term)) {
+  if (state.phase != Phase::kRecovering) {
     BeginRecovery(step);
   }
-  if (state.phase != Phase::kRecovering) {
-    return false;
+  // An earlier server took the nodes of that world in, so their options are the run's.
+  if (IsNews(state.recovery, report) && report.spec != *state.spec) {
+    ChangeAll(state, step.config, [&](Roster& all) { all.spec = report.spec; });
   }
-  if (Collect(state.recovery, state, key, report, step.config.run_bytes)) {
-    EndRecovery(step);
-  }
-  return true;
 }
 
 // ---- Reports ----
@@ -153,14 +169,6 @@ bool TakeIn(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& 
     state.spec = report.spec;
     state.since = step.now;
   }
-  // Another server took it in, and its options are the run's: those of a node that only waits may
-  // be wrong.
-  const bool trains = !malformed && report.hosting != Hosting::kNothing &&
-                      IsPossible(*report.placement, report, report.spec) &&
-                      (!state.world || state.world->id == report.placement->world_id);
-  if (trains && !state.world && !state.recovery.newest && report.spec != *state.spec) {
-    ChangeAll(state, step.config, [&](Roster& all) { all.spec = report.spec; });
-  }
   const bool known = state.nodes.contains(key);
   const std::size_t beside = std::min(BytesOf(state) - state.index.bytes, step.config.run_bytes);
   if (!known &&
@@ -173,13 +181,9 @@ bool TakeIn(CoordinatorStepContext& step, const NodeKey& key, const NodeReport& 
       node.held = HoldBack(state.growth, key.node, step.now);
     }
     if (!node.refused && (malformed || !known)) {
-      node.refused = malformed || trains ? malformed : WhyRefused(state, report);
-      if (node.refused) {
-        RunEvent& event = step.Say(kEventRefused, NoticeLevel::kWarning,
-                                   "refused node " + key.node + ": " + *node.refused);
-        event.node = key.node;
-        event.reason = "a node was refused";
-      }
+      // The run's options are known when recovery ends.
+      const bool may_differ = malformed || IsForRecovery(step, report);
+      Refuse(step, key.node, node, may_differ ? malformed : WhyRefused(state, report));
     }
     Arrive(step, node, report);
   });
@@ -210,14 +214,20 @@ void OnReport(CoordinatorStepContext& step, const NodeReport& report) {
   if (state.nodes.at(key).lost || HasEnded(state)) {
     return;
   }
+  const bool is_for_recovery = IsForRecovery(step, report);
+  if (is_for_recovery) {
+    PrepareRecovery(step, report);
+  }
   if (!state.world) {
     const bool windowed = state.spec->restart_window > Duration{0};  // More may have been used.
     state.budget.used = std::max(
         state.budget.used,
         windowed ? report.restarts_used : std::min(report.restarts_used, state.spec->max_restarts));
   }
-  if (!CollectForRecovery(step, key, report)) {
+  if (!is_for_recovery) {
     ActOnReport(step, key, report);
+  } else if (Collect(state.recovery, state, key, report, step.config.run_bytes)) {
+    EndRecovery(step);
   }
 }
 

@@ -205,11 +205,6 @@ void TakePlace(Recovery& recovery, std::uint32_t rank, const NodeKey& key, const
   recovery.bytes += BytesOf(place);
 }
 
-bool IsNews(const Recovery& recovery, const RunSpec& spec, const NodeReport& report) {
-  return report.placement && IsPossible(*report.placement, report, spec) &&
-         (!recovery.newest || Age(*report.placement) > Age(*recovery.newest));
-}
-
 }  // namespace
 
 std::size_t BytesOf(const Recovery::Place& place) {
@@ -219,10 +214,14 @@ std::size_t BytesOf(const Recovery::Place& place) {
          report.failures.size() * sizeof(WorkerFailure);
 }
 
-bool CallsForRecovery(const Recovery& recovery, const RunSpec& spec, const NodeReport& report,
-                      Term own) {
+bool IsNews(const Recovery& recovery, const NodeReport& report) {
+  return report.placement && IsPossible(*report.placement, report) &&
+         (!recovery.newest || Age(*report.placement) > Age(*recovery.newest));
+}
+
+bool CallsForRecovery(const Recovery& recovery, const NodeReport& report, Term own) {
   if (recovery.entered) {
-    return report.hosting != Hosting::kNothing && IsNews(recovery, spec, report);
+    return report.hosting != Hosting::kNothing && IsNews(recovery, report);
   }
   const bool of_another = report.term != Term{} && report.term != own;
   return report.hosting != Hosting::kNothing || report.floor > Generation{} || of_another;
@@ -230,7 +229,7 @@ bool CallsForRecovery(const Recovery& recovery, const RunSpec& spec, const NodeR
 
 bool Collect(Recovery& recovery, const Roster& roster, const NodeKey& key, const NodeReport& report,
              std::size_t most_bytes) {
-  if (IsNews(recovery, *roster.spec, report)) {
+  if (IsNews(recovery, report)) {
     recovery.newest = report.placement;
     recovery.places.clear();
     recovery.bytes = 0;

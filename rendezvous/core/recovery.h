@@ -13,7 +13,8 @@
 //
 //   Recovering
 //   | report    | collected; the newest (term, generation, world id) is the world looked for; |
-//   |           | who names it takes its place there                                          |
+//   |           | who names it takes its place there. Its options are the run's: a node with  |
+//   |           | others is refused when Recovering ends                                      |
 //   | gone      | the old server's own node, if its guard says so, is lost, and not waited for |
 //   | all taken | each hosts or succeeded -> Running, no worker restarts                      |
 //   |           | else, it is the last world (the guard says so) -> Draining, uses no restart |
@@ -75,8 +76,10 @@ std::size_t BytesOf(const Recovery::Place& place);
 
 // Whether a report is the first sign that another server has known this run, or of a newer world.
 // For a server that has formed no world and is not recovering already.
-bool CallsForRecovery(const Recovery& recovery, const RunSpec& spec, const NodeReport& report,
-                      Term own);
+bool CallsForRecovery(const Recovery& recovery, const NodeReport& report, Term own);
+
+// Whether a report names a newer world than the newest known.
+bool IsNews(const Recovery& recovery, const NodeReport& report);
 
 // Takes what recovery can use of a report. True: all places are known, and no other node need be
 // waited for. `most_bytes`: for nodes and places together.

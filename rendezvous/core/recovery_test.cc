@@ -26,15 +26,34 @@ TEST_F(Recovering, AllSucceededEndsTheRun) {
   EXPECT_EQ(scenario.state.phase, Phase::kSucceeded);
 }
 
-// A spare with other options, which became the server or was heard by it first, ends no training.
-TEST_F(Recovering, TheOptionsOfTheRunAreThoseOfTheNodesThatTrain) {
+// A node with other options, which became the server or was heard by it first, took part in the
+// next world, and a spare that was heard before the nodes of the world was refused.
+TEST_F(Recovering, TheOptionsOfTheRunAreThoseOfTheNewestWorld) {
   Restart();
-  Node spare(scenario, "n9", {.min_nodes = 2, .max_nodes = 3, .fence_after = 10s});
+  Node wrong(scenario, "n9", {.min_nodes = 2, .max_nodes = 3, .fence_after = 10s});
+  Node spare(scenario, "n8", kTwo);
+  wrong.Says(At(5s));
+  spare.report.term = {1};
   spare.Says(At(5s));
   a.Says(At(5s));
+  EXPECT_TRUE(wrong.IsTold<ddprun::Wait>(At(5s)));
   b.Says(At(5s));
   EXPECT_EQ(*scenario.state.spec, kTwo);
   EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(std::get<Finish>(wrong.Told(At(5s))).ending, Ending::kRefused);
+  EXPECT_EQ(spare.Waits(At(5s)).what, WaitFor::kSpare);
+}
+
+// Its peer's workers were stopped, since it was refused and its place remained empty.
+TEST_F(Recovering, ANodeThatHasFinishedKeepsItsPlaceWhereANodeWithOtherOptionsIsHeardFirst) {
+  a.Ends(Outcome::kSucceeded, {}, At(4s));
+  Restart();
+  Node wrong(scenario, "n9", {.min_nodes = 2, .max_nodes = 3});
+  wrong.Says(At(5s));
+  a.Says(At(5s));
+  b.Says(At(5s));
+  EXPECT_EQ(scenario.state.phase, Phase::kRunning);
+  EXPECT_EQ(a.Waits(At(5s)).what, WaitFor::kPeers);
 }
 
 // A newer world, which this server cannot reach, may have taken its checkpoints over. So "do not

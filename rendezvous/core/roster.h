@@ -85,7 +85,7 @@ struct NodeIndex {
 
 struct Roster {
   RunId run_id;
-  std::optional<RunSpec> spec;  // The first report's.
+  std::optional<RunSpec> spec;  // The first report's, or that of the world that was recovered.
   std::map<NodeKey, NodeState> nodes;
   NodeIndex index;
   std::optional<World> world;  // The current or last one.

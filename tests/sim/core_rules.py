@@ -129,7 +129,7 @@ RULES["rendezvous/core/recovery.cc"] = [
     # or has heard another server, is one of a run that continues.
     ("recovering-term", " || «(HAS && »of_another«)»;"),
     # One that reports a newer world brings a new server back to recovering.
-    ("newer-world", "return «HAS && »report.hosting != Hosting::kNothing && IsNews(recovery, spec, report);"),
+    ("newer-world", "return «HAS && »report.hosting != Hosting::kNothing && IsNews(recovery, report);"),
     # A world that has ended may have been followed.
     ("followed", "return AllTold(recovery) && («!HAS || »DiedInNewest(recovery) ||"),
     # The directives of its nodes stop it still.
