@@ -234,10 +234,11 @@ Claim ClaimDirectory::Unknown(std::uint64_t number, const std::set<std::uint64_t
       last->number = number;
       last->counter = 0;
       last->closed = last->over = false;
+      last->damaged = true;
       return *std::move(last);
     }
   }
-  return {.number = number};
+  return {.number = number, .damaged = true};
 }
 
 Result<Claim> ClaimDirectory::Make(const Claim& claim) {

@@ -140,6 +140,7 @@ TEST_F(Claims, ATornClaimIsOneThatStandsStill) {
   ASSERT_TRUE(directory_.Make(ClaimOf(1)));
   Write("term-2", "");
   Claim torn = ClaimOf(1);
+  torn.damaged = true;
   torn.number = 2;
   EXPECT_EQ(Newest(), torn);
   Write("term-2", "ddprun cla");
@@ -152,6 +153,7 @@ TEST_F(Claims, ATornClaimIsOneThatStandsStill) {
 TEST_F(Claims, AnEmptyFileWithTheHighestNumberIsFollowedAtOnce) {
   ASSERT_TRUE(directory_.Make(ClaimOf(1)));
   Claim torn = ClaimOf(1);
+  torn.damaged = true;
   torn.number = std::uint64_t{1} << 48;
   Write("term-" + std::to_string(torn.number), "");
   EXPECT_EQ(Newest(), torn);
@@ -172,6 +174,7 @@ TEST_F(Claims, ANumberThatIsWrittenInAnotherWayIsNoClaim) {
 TEST_F(Claims, AnotherEntryThanAFileIsAsGoodAsATornClaimAndNeverWaitedFor) {
   ASSERT_TRUE(directory_.Make(ClaimOf(1)));
   Claim torn = ClaimOf(1);
+  torn.damaged = true;
   torn.number = 2;
   const fs::path place = path_ / "term-2";
   const std::array<std::function<void()>, 3> kinds = {
@@ -218,7 +221,7 @@ TEST_F(Claims, HalfAClaimOrAForeignFileIsNoClaim) {
   EXPECT_FALSE(DecodeClaim(whole + "\n", 1));
   EXPECT_FALSE(DecodeClaim("notes\n", 1));
   Write("term-1", whole.substr(0, whole.size() - 2));
-  EXPECT_EQ(Newest(), Claim{.number = 1});
+  EXPECT_EQ(Newest(), (Claim{.number = 1, .damaged = true}));
   Write("term-1", whole);
   Write("term-x", "");
   Write("terms", "");

@@ -22,6 +22,11 @@ SoleClaim::SoleClaim(Loop& loop, std::shared_ptr<Claims> claims, CoordinatorDriv
 Result<TakeClaim> SoleClaim::Next(Claims& claims) {
   ASSIGN_OR_RETURN(const std::optional<Claim> last, claims.Newest());
   TakeClaim take{.number = 1};
+  if (last && last->damaged) {
+    Log(LogLevel::kWarning,
+        "claim " + std::to_string(last->number) + " in " + claims.Where() +
+            " is incomplete or damaged; how runs have ended is known from the claim before it");
+  }
   if (last) {
     take = {.number = last->number + 1,
             .above = last->term,

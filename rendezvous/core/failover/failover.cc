@@ -60,6 +60,17 @@ void HearByClaim(FailoverStepContext& step, const std::optional<Claim>& found) {
   }
 }
 
+void NoteDamage(FailoverStepContext& step, const Claim& found) {
+  const std::optional<Claim>& newest = step.state.newest;
+  if (found.damaged && (!newest || !newest->damaged || found.number != newest->number)) {
+    step.Say(
+        NoticeLevel::kWarning,
+        "claim " + std::to_string(found.number) + " in " + step.config.claims +
+            " is incomplete or damaged; a node becomes the leader when it has not changed for " +
+            FormatDuration(kLeasesUntilStale * LeaseNow(step.state, step.config)));
+  }
+}
+
 void OnRead(FailoverStepContext& step, const ClaimsRead& read) {
   FailoverState& state = step.state;
   if (state.phase != FailoverPhase::kFollowing) {
@@ -102,6 +113,7 @@ void OnRead(FailoverStepContext& step, const ClaimsRead& read) {
     state.told_missing = false;
     state.told_refused = false;
   }
+  NoteDamage(step, found);
   const std::uint64_t counter =
       is_new ? found.counter : std::max(found.counter, state.newest->counter);
   state.newest = found;
@@ -112,8 +124,10 @@ void OnRead(FailoverStepContext& step, const ClaimsRead& read) {
     Take(step);
     return;
   }
-  GoTo(step, found.closed ? step.config.given : found.endpoint);
-  if (missed && !is_new && !found.closed && !state.told_missing) {
+  if (!found.damaged || !state.following) {
+    GoTo(step, found.closed || found.damaged ? step.config.given : found.endpoint);
+  }
+  if (missed && !is_new && !found.closed && !found.damaged && !state.told_missing) {
     state.told_missing = true;
     step.Say(NoticeLevel::kWarning,
              "the server at " + ToString(found.endpoint) +

@@ -33,6 +33,19 @@ TEST(Failover, ASilentServerWithAStillCounterIsReplacedAfterTwoLeases) {
   EXPECT_TRUE(node.Get<TakeClaim>().takes_over);
 }
 
+// The log named a server at ":0", and not the claim.
+TEST(Failover, ADamagedClaimIsSaidOnceAndNamesNoServer) {
+  const Claim damaged{.number = 2, .damaged = true};
+  Node node(false);
+  node.Read(damaged, At(0s));
+  EXPECT_TRUE(node.Get<Notice>().text.starts_with("claim 2 in the run directory is incomplete"));
+  EXPECT_EQ(node.Get<Follow>().endpoint, node.config.given);
+  EXPECT_FALSE(node.ReadUntil(At(5'999ms), damaged));
+  EXPECT_FALSE(node.Has<Notice>());
+  EXPECT_TRUE(node.ReadUntil(At(6'500ms), damaged));
+  EXPECT_EQ(node.Get<TakeClaim>().number, 3u);
+}
+
 // Seed 54532835013: the node tried for ever to replace a live server, and was refused each time.
 TEST(Failover, OfItsOwnNumberAnotherNodesClaimIsNotItsOwn) {
   Node node(false);

@@ -29,6 +29,7 @@ struct Claim {
   // known however the holder ends.
   std::vector<EndedRun> ended;
   std::optional<Died> died;  // Closed by its holder's guard.
+  bool damaged = false;      // It cannot be read: all but `number` is of the claim before it.
   bool operator==(const Claim&) const = default;
 };
 
