@@ -18,7 +18,7 @@
 //
 //   | the first of these that is so                   | restart | the run ends             |
 //   |-------------------------------------------------|---------|--------------------------|
-//   | an operator stops the run                       | no      | 130                      |
+//   | a request (`ddprun stop`, a signal) stops it    | no      | 130                      |
 //   | a worker says "do not restart" (76 after hello) | no      | 76                       |
 //   | a change of membership; no worker is to blame   | no      | -                        |
 //   | all that failed ask to be started again (75     | no      | crash loop: 76           |

@@ -79,7 +79,7 @@ enum class StopCause {
   kDeclaredLost,  // This node was declared lost: draw a new incarnation.
   kScaleUp,
   kLeave,           // A node leaves on request.
-  kOperator,        // An operator stops the run.
+  kOperator,        // A request stops the run: `ddprun stop`, or a signal to one of its nodes.
   kHang = 20,       // Workers make no progress: take their stacks, then kill them.
   kSuperseded = 7,  // The workers belong to a world that is not the current one.
 };
