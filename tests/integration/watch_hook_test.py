@@ -83,6 +83,13 @@ while not others:
               if file != __file__ and not file.endswith("threading.py")]
 print(others[0])
 """
+# A program that waits for a signal or for its threads does so without the watch.
+ALONE = """
+import os, signal, threading, torch.distributed
+signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1})
+os.kill(os.getpid(), signal.SIGUSR1)
+print(signal.sigwait({signal.SIGUSR1}) == signal.SIGUSR1, len(threading.enumerate()), len(os.listdir("/proc/self/task")))
+"""
 
 
 class WatchHook(DdprunTest):
@@ -159,6 +166,11 @@ class WatchHook(DdprunTest):
     def test_its_frames_say_whose_they_are(self):
         run = self.run_ddprun("--hang-timeout=60", self.write("threads.py", THREADS))
         self.assertEqual(run.out(), "<ddprun watch>\n")
+
+    def test_its_thread_takes_no_signal_and_is_not_in_the_programs_list(self):
+        for preload in ("none", "torch"):
+            run = self.run_ddprun("--hang-timeout=60", f"--preload={preload}", self.write("alone.py", ALONE))
+            self.assertEqual(run.out(), "True 1 2\n")
 
     def test_a_launcher_that_was_copied_does_it_too(self):
         alone = shutil.copy(os.environ["DDPRUN"], self.path("ddprun"))

@@ -299,13 +299,6 @@ def _close(ours):
             sock.detach()  # The number is the program's.
 
 
-def _watch_quietly(address, stop):
-    try:
-        _watch(address, stop)
-    except Exception:
-        pass
-
-
 def _set_recorder(address):
     """Where torch's recorder of NCCL's collectives listens and writes: a thread of torch's, which needs no
     interpreter (DumpPipe). Names as its versions have them; what the user has set stays."""
@@ -322,27 +315,43 @@ def _set_recorder(address):
 
 
 def _start(address):
+    import _thread
     import atexit
+    import signal
     import socket
-    import threading
+    import threading  # Here: the thread that loads it first is the main one to it.
     try:
         _set_recorder(address)
     except Exception:
         pass  # A version that is no number; no directory to make a pipe in.
     stop, ours = socket.socketpair()
     pid, inode = os.getpid(), os.fstat(ours.fileno()).st_ino
-    thread = threading.Thread(target=_watch_quietly, args=(address, stop), name="ddprun-watch", daemon=True)
+    runs = _thread.allocate_lock()
+
+    def watch():
+        try:
+            _watch(address, stop)
+        except Exception:
+            pass
+        finally:
+            runs.release()
 
     def end():
         if not _is_ours(ours, inode):
             ours.detach()
         else:
-            if os.getpid() == pid and thread.is_alive():  # A child that ends must not end its parent's.
+            if os.getpid() == pid and runs.locked():  # A child that ends must not end its parent's.
                 ours.send(b".")  # Closing it would not do: children hold it too.
-                thread.join(1)
+                runs.acquire(timeout=1)
             ours.close()
-    atexit.register(end)
-    thread.start()
+    runs.acquire()
+    program = signal.pthread_sigmask(signal.SIG_BLOCK, [])
+    try:
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # The thread takes none.
+        _thread.start_new_thread(watch, ())  # Not threading's: a program may wait for the end of all of those.
+        atexit.register(end)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, program)
 
 
 def start():
