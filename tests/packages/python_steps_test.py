@@ -94,8 +94,10 @@ class Steps(unittest.TestCase):
 
     def test_steps_are_told_at_once_where_no_thread_can_be_started(self):
         _notify._BETWEEN = 60.0
-        with unittest.mock.patch("threading.Thread.start", side_effect=RuntimeError("can't start new thread")):
-            self.assertEqual([self.tell(1), self.tell(2)], [["STEP=1"], ["STEP=2"]])
+        for refused in (RuntimeError("can't start new thread"), MemoryError()):
+            _notify._begin()
+            with unittest.mock.patch("threading.Thread.start", side_effect=refused):
+                self.assertEqual([self.tell(1), self.tell(2), self.tell(3)], [["STEP=1"], ["STEP=2"], ["STEP=3"]])
 
     def test_a_step_of_a_signal_handler_that_comes_while_one_is_told_is_told_too(self):
         _notify._BETWEEN = 0.01
@@ -167,6 +169,17 @@ class Steps(unittest.TestCase):
             print(signal.sigwait({signal.SIGUSR1}) == signal.SIGUSR1)
             """)
         self.assertEqual(said, "True\n")
+
+    def test_a_program_may_wait_for_the_end_of_all_threads(self):
+        said = self.program("""
+            import threading, ddprun
+            ddprun.step(1)
+            ddprun.step(2)
+            for thread in set(threading.enumerate()) - {threading.current_thread()}:
+                thread.join(20)
+            print(threading.active_count())
+            """)
+        self.assertEqual(said, "1\n")
 
     # As a daemonizer closes what it does not know, and a library's connection has the number then.
     def test_a_socket_that_the_program_closed_is_made_anew(self):

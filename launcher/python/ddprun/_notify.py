@@ -63,12 +63,13 @@ class _Steps:
             self._untold = number, took, more
             if at_once or self._ends or time.monotonic() >= self._next:
                 self._tell()
-            if self._untold is not None and not self._sends:
-                program = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # The thread takes none.
+            if self._untold is not None and not self._sends and not self._ends:
+                program = signal.pthread_sigmask(signal.SIG_BLOCK, [])
                 self._sends = True
                 try:
+                    signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())  # The thread takes none.
                     threading.Thread(target=self._send, name="ddprun steps", daemon=True).start()
-                except RuntimeError:  # A limit of threads, or the interpreter ends.
+                except (RuntimeError, MemoryError):  # A limit of threads, or the interpreter ends.
                     self._sends = False
                     self._tell()
                 finally:
@@ -91,13 +92,20 @@ class _Steps:
     def end(self) -> None:
         """Steps that follow, of handlers of the program's end, are told at once: a thread cannot begin any more."""
         with self._lock:
-            self._ends = self._sends = True
+            self._ends = True
             self._tell()
 
     def _send(self) -> None:
+        """Ends once no step is left: a program may wait until it has no other thread."""
         while True:
             time.sleep(_BETWEEN)
-            self.tell()
+            if self._ends:
+                return
+            with self._lock:
+                self._sends = self._untold is not None
+                if not self._sends:
+                    return
+                self._tell()
 
 
 def _begin() -> None:  # A forked process has neither the thread nor its parent's step.
