@@ -92,6 +92,16 @@ class Steps(unittest.TestCase):
         while told != ["STEP=999"]:
             told = self.waited()
 
+    # A program may then leave by os._exit.
+    def test_the_last_step_of_all_is_told_at_once(self):
+        _notify._BETWEEN = 60.0
+        for begin in (lambda: ddprun.step(1, of=3), lambda: ddprun.resume(1, of=3)):
+            _notify._begin()
+            begin()
+            ddprun.step(1)
+            self.heard(), self.heard()
+            self.assertEqual((self.tell(2), self.tell(3)), (None, ["STEP=3"]))
+
     def test_steps_are_told_at_once_where_no_thread_can_be_started(self):
         _notify._BETWEEN = 60.0
         for refused in (RuntimeError("can't start new thread"), MemoryError()):

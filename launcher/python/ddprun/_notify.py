@@ -189,7 +189,9 @@ def resume(number: SupportsIndex, *, of: Optional[SupportsIndex] = None) -> None
 
     `ddprun status` then separates the time for the state from that of the first step. `of`: the number of the last step.
     """
+    global _total
     send("READY=1", f"RESUME={_number(number)}", *_in_all(of))
+    _total = of
 
 
 def step(
@@ -216,8 +218,9 @@ def step(
             raise ValueError(f"work must be the seconds of a step, not {work!r}")
         took = max(1, int(work * 1e6))
     more = [*_in_all(of), *_progress(phase, within)]
-    at_once = within is not None or (phase or _phase) != _phase or (of or _total) != _total
+    before = _phase, _total
     _phase, _total = phase or _phase, of or _total
+    at_once = within is not None or (_phase, _total) != before or step == _total
     _steps.add(step, took, more, at_once)
 
 
