@@ -10,7 +10,7 @@
 #include "agent/watch/timer_request.h"
 #include "common/log.h"
 #include "common/text.h"
-#include "rendezvous/messages/messages.h"
+#include "rendezvous/messages/describe.h"
 
 namespace ddprun {
 namespace {
@@ -125,10 +125,12 @@ std::vector<std::string> LinesBesidesTraceback(const FailureFacts& facts) {
   return lines;
 }
 
+std::string Said(const FailureFacts& facts) {
+  return facts.root.message + "\n" + facts.root.traceback + "\n" + Joined(facts.last_lines, "\n");
+}
+
 bool Mentions(const FailureFacts& facts, const char* what) {
-  const auto has = [what](const std::string& text) { return text.find(what) != text.npos; };
-  return has(facts.root.message) || has(facts.root.traceback) ||
-         std::any_of(facts.last_lines.begin(), facts.last_lines.end(), has);
+  return Said(facts).find(what) != std::string::npos;
 }
 
 nlohmann::ordered_json ToJson(const FailedWorker& worker) {
@@ -176,9 +178,7 @@ std::string HintFor(const FailureFacts& facts) {
     return "the cgroup's memory limit was reached (oom_kill has risen). Use fewer data loader "
            "workers, a smaller batch, or a larger limit (Slurm: --mem) [memory-limit]";
   }
-  // In the words of Gloo and c10d, and of NCCL.
-  const bool lost_peer = Mentions(facts, " by peer") || Mentions(facts, "remote process exited");
-  if (lost_peer && !facts.ended_well.empty()) {
+  if (!facts.ended_well.empty() && SaysPeerWasLost(Said(facts))) {
     return (facts.ended_well.size() == 1 ? "rank " : "ranks ") + RangesOf(facts.ended_well, ", ") +
            " had ended with exit code 0 before, which is the probable cause. Let all ranks take "
            "equally many steps";

@@ -141,6 +141,10 @@ TEST(FailureReport, HintsComeFromWhatIsKnown) {
   EXPECT_EQ(HintFor(peer), "");
   peer.last_lines = {"RuntimeError: [gloo/transport/tcp/pair.cc:561] Connection closed by peer"};
   EXPECT_THAT(HintFor(peer), HasSubstr("ranks 1-2 had ended with exit code 0 before"));
+  peer.last_lines = {"DistNetworkError: Failed to recv, got 0 bytes"};
+  EXPECT_THAT(HintFor(peer), HasSubstr("ranks 1-2 had ended with exit code 0 before"));
+  peer.last_lines = {"ConnectionResetError: [Errno 104] Connection reset by peer"};  // No rank's.
+  EXPECT_EQ(HintFor(peer), "");
   FailureFacts gpu = Facts(Exited{1});
   gpu.root.message = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate";
   EXPECT_THAT(HintFor(gpu), HasSubstr("GPU"));

@@ -1,7 +1,6 @@
 #include "rendezvous/core/judgement.h"
 
 #include <algorithm>
-#include <initializer_list>
 #include <string_view>
 
 #include "common/exit_code.h"
@@ -46,28 +45,13 @@ int ExitCodeOf(const WorkerFailure& root) {
                                                                            : ShellCode(root.status);
 }
 
-// Of the error with which it failed: its record, else the end of its stderr from the last traceback
-// on.
-std::string_view ErrorText(const WorkerFailure& failure) {
-  if (failure.recorded) {
-    return failure.details.message;
-  }
+// Whether the error with which it failed, its record, else the end of its stderr from the last
+// traceback on, is the consequence of a peer's end, which may be noticed later than it is made.
+bool LostAPeer(const WorkerFailure& failure) {
   const std::string_view lines = failure.last_lines;
   const std::size_t begin = lines.rfind("Traceback (most recent call last)");
-  return begin == lines.npos ? lines : lines.substr(begin);
-}
-
-// Whether its error says, in the words of Gloo, NCCL or c10d, that a peer's connection was lost.
-// Then it is the consequence of the peer's end, which may be noticed later than the error is made.
-bool SaysPeerWasLost(const WorkerFailure& failure) {
-  const std::string_view message = ErrorText(failure);
-  const auto has_any = [&](std::initializer_list<std::string_view> words) {
-    return std::any_of(words.begin(), words.end(),
-                       [&](std::string_view one) { return message.find(one) != message.npos; });
-  };
-  return has_any({"Connection closed by peer", "remote process exited", "got 0 bytes"}) ||
-         (has_any({"Connection reset by peer", "Broken pipe"}) &&
-          has_any({"gloo", "NCCL", "DistNetworkError", "DistBackendError"}));
+  return SaysPeerWasLost(failure.recorded ? failure.details.message
+                                          : lines.substr(begin == lines.npos ? 0 : begin));
 }
 
 // Whether `e` died of a signal early enough to be the reason why `first` failed. A worker that has
@@ -85,7 +69,7 @@ bool KilledBefore(const Evidence& e, const Evidence& first) {
 // Whether it was stopped while it ended because of an error of its own: what runs at its exit may
 // take longer than the peers take to notice.
 bool WasStoppedAfterItsError(const Evidence& e) {
-  return IsCollateral(e.failure) && !ExceptionOf(e.failure).empty() && !SaysPeerWasLost(e.failure);
+  return IsCollateral(e.failure) && !ExceptionOf(e.failure).empty() && !LostAPeer(e.failure);
 }
 
 // The worker that was found lagging, with the way in which it ended once it was killed.
@@ -230,9 +214,9 @@ std::optional<WorkerFailure> RootCause(const std::vector<Evidence>& evidence) {
     return sorted.empty() ? std::nullopt : std::optional(sorted.front().failure);
   }
   const auto lost = std::find_if(first, sorted.end(), [&](const Evidence& e) {
-    return own(e) && !SaysPeerWasLost(e.failure) && e.when <= first->when + kEndNoticed;
+    return own(e) && !LostAPeer(e.failure) && e.when <= first->when + kEndNoticed;
   });
-  if (SaysPeerWasLost(first->failure)) {
+  if (LostAPeer(first->failure)) {
     const auto failed = std::find_if(sorted.begin(), sorted.end(), WasStoppedAfterItsError);
     if (lost == sorted.end() && failed != sorted.end()) {
       failed->failure.recorded = true;

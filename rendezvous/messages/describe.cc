@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 #include <type_traits>
 
 #include "common/check.h"
@@ -74,6 +75,16 @@ std::string ExceptionOf(const WorkerFailure& failure) {
   return !named                                    ? ""
          : Trimmed(line).size() <= type.size() + 1 ? std::string(type)
                                                    : CutAtAWord(line, kMostOfException);
+}
+
+bool SaysPeerWasLost(std::string_view error) {
+  const auto has_any = [&](std::initializer_list<std::string_view> words) {
+    return std::any_of(words.begin(), words.end(),
+                       [&](std::string_view one) { return error.find(one) != error.npos; });
+  };
+  return has_any({"Connection closed by peer", "remote process exited", "got 0 bytes"}) ||
+         (has_any({"Connection reset by peer", "Broken pipe"}) &&
+          has_any({"gloo", "NCCL", "DistNetworkError", "DistBackendError"}));
 }
 
 std::string CountOf(std::uint32_t count, const std::string& one) {

@@ -26,6 +26,9 @@ std::string_view LastLineOf(std::string_view text);
 // Empty: that is no exception of Python's.
 std::string ExceptionOf(const WorkerFailure& failure);
 
+// Whether an error says, in the words of Gloo, NCCL or c10d, that a peer's connection was lost.
+bool SaysPeerWasLost(std::string_view error);
+
 // "rank 1 (local rank 1, pid 77, host n0) ended with exit code 1: ValueError: bad"
 std::string Describe(const WorkerFailure& failure);
 
