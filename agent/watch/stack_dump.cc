@@ -171,6 +171,8 @@ char StateLetter(const fs::path& task) {
   return state == "gone" || state.empty() ? '\0' : state.front();
 }
 
+const std::string kInTheKernel = "it is in an uninterruptible wait in the kernel";
+
 // Why no tool may hold a process that is to continue; "": it may.
 std::string WhyHandsOff(const std::vector<fs::path>& threads) {
   for (const fs::path& thread : threads) {
@@ -179,7 +181,7 @@ std::string WhyHandsOff(const std::vector<fs::path>& threads) {
       case 't':
         return "it is stopped, or a debugger holds it";
       case 'D':
-        return "it is in an uninterruptible wait in the kernel";
+        return kInTheKernel;
       case 'Z':
       case 'X':
         return "it is dying";
@@ -246,7 +248,9 @@ StacksFound DumpStacks(pid_t pid, Duration limit, bool live, const std::string& 
     WaitUntilUntraced(threads);
   }
   const std::string hands_off = WhyHandsOff(threads);
-  const bool told_itself = hands_off.empty() && TellsItself(pid, ask, limit, put);
+  // Where one thread waits for a disk another one can answer.
+  const bool told_itself =
+      (hands_off.empty() || hands_off == kInTheKernel) && TellsItself(pid, ask, limit, put);
   // Of this moment: a tool changes it.
   std::string kernels;
   for (const fs::path& thread : threads) {

@@ -7,7 +7,7 @@ import os
 import shutil
 import sys
 
-from ddprun_runs import DdprunTest, read_text
+from ddprun_runs import DdprunTest, read_text, workers_below
 from process_state import RUNS_OWN
 
 SEEN = """
@@ -70,6 +70,16 @@ counter.begun = 5 if os.environ["RANK"] == "2" else 6
 signal.pause()
 """
 
+# Until somebody opens the fifo, the main thread stands where no signal wakes it, as if it waited for a disk.
+WAITS = """
+import ctypes
+import torch.distributed
+libc = ctypes.CDLL(None)
+actions = ctypes.create_string_buffer(256)
+libc.posix_spawn_file_actions_init(actions)
+libc.posix_spawn_file_actions_addopen(actions, 0, b"fifo", 0, 0)
+libc.posix_spawn(None, b"/bin/true", actions, None, (ctypes.c_char_p * 2)(b"true", None), None)
+"""
 
 # Ends once a thread of another file than Python's own runs beside it.
 THREADS = """
@@ -162,6 +172,15 @@ class WatchHook(DdprunTest):
         run = self.run_ddprun("--nproc-per-node=3", "--hang-timeout=3", "--preload=none", "hangs.py", expect=124, limit=60)
         self.assertRegex(run.err(), r"rank 2 \(.*\) hung: no collective begun for 3\.0 s \(its peers are at collective 6, it is "
                                     r"after collective 5; counts may be 1 s old\)")
+
+    def test_a_worker_that_waits_for_a_disk_tells_where_it_stands(self):
+        os.mkfifo(self.path("fifo"))
+        run = self.start("--hang-timeout=60", "--preload=none", self.write("waits.py", WAITS))
+        self.wait_for(lambda: any("D (disk" in read_text(f"/proc/{pid}/status") for pid in workers_below(run.process.pid)), run)
+        (worker,) = workers_below(run.process.pid)
+        self.assertRegex(self.ask("stacks", str(worker)).out(), r"(?s)reported by itself:.*<module> \(\S+waits.py:8\).*state D")
+        with open(self.path("fifo"), "w"):
+            self.all_end([run])
 
     def test_its_frames_say_whose_they_are(self):
         run = self.run_ddprun("--hang-timeout=60", self.write("threads.py", THREADS))
