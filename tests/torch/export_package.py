@@ -18,9 +18,9 @@ ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 class Mlp(nn.Module):
     """ddprun-train's, on MNIST."""
 
-    def __init__(self, hidden=50):
+    def __init__(self):
         super().__init__()
-        self.fc1, self.fc2 = nn.Linear(784, hidden), nn.Linear(hidden, 10)
+        self.fc1, self.fc2 = nn.Linear(784, 50), nn.Linear(50, 10)
 
     def forward(self, images):
         return self.fc2(torch.relu(self.fc1(images.flatten(1))))
