@@ -68,5 +68,4 @@ class Hangs(TorchTest):
         self.assertRegex(run.err(), r"to analyse NCCL's flight recorder: torchfrtrace --prefix rank_ \S+/evidence-2")
         self.assertRegex(told("rank-2.lines.txt"), r'(?s)Fatal Python error: Aborted.*silent\.py", line \d+ in <module>')
         told = self.evidence(logs, 3)
-        # A rank that waits for a page from a slow disk cannot report by itself.
         self.assertRegex(told("rank-0.stacks.txt") + told("rank-1.stacks.txt"), r"init_process_group \(")
