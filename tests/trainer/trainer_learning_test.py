@@ -16,20 +16,18 @@ class Learning(support.TrainerTest):
     def test_clipping_is_of_the_whole_averaged_gradient(self):
         one_step = TOY + ["--limit-train=40", "--batch=40", "--epochs=1"]
         _, before = self.trained(one_step + ["--lr=1e-30"], "before")
-        for ranks in (1, 2):
-            share = [f"--batch={40 // ranks}", "--lr=1"]
-            _, clipped = self.trained(one_step + share + ["--clip-norm=0.01"], f"c{ranks}", ranks=ranks)
-            loose_run, loose = self.trained(one_step + share + ["--clip-norm=1000"], f"l{ranks}", ranks=ranks)
-            self.assertAlmostEqual(self.distance(before, clipped), 0.01, delta=1e-4)
-            moved = self.distance(before, loose)
-            self.assertGreater(moved, 0.1)
-            # With a learning rate of 1 that is the gradient, and what is reported of it.
-            with open(os.path.join(self.checkpoints, "metrics.jsonl")) as file:
-                (point,) = map(json.loads, file)
-            self.assertAlmostEqual(point["grad_norm"], moved, delta=1e-4 * moved)
-            self.assertLessEqual(
-                {"t", "gen", "step", "epoch", "loss", "lr", "samples_per_s", "mem"}, point.keys())
-            self.assertIn(f" norm {moved:.3g} lr 1.0e+00 ", loose_run[0].text("err"))
+        share = ["--batch=20", "--lr=1"]
+        _, clipped = self.trained(one_step + share + ["--clip-norm=0.01"], "clipped", ranks=2)
+        loose_run, loose = self.trained(one_step + share + ["--clip-norm=1000"], "loose", ranks=2)
+        self.assertAlmostEqual(self.distance(before, clipped), 0.01, delta=1e-4)
+        moved = self.distance(before, loose)
+        self.assertGreater(moved, 0.1)
+        # With a learning rate of 1 that is the gradient, and what is reported of it.
+        with open(os.path.join(self.checkpoints, "metrics.jsonl")) as file:
+            (point,) = map(json.loads, file)
+        self.assertAlmostEqual(point["grad_norm"], moved, delta=1e-4 * moved)
+        self.assertLessEqual({"t", "gen", "step", "epoch", "loss", "lr", "samples_per_s", "mem"}, point.keys())
+        self.assertIn(f" norm {moved:.3g} lr 1.0e+00 ", loose_run[0].text("err"))
 
     def test_a_loss_that_is_no_number_is_said_once(self):
         workers = self.run_world(TOY + ["--epochs=2", "--lr=1e30"], ranks=2)
@@ -52,7 +50,7 @@ class Learning(support.TrainerTest):
             self.assert_same_bits(one, other, name)
         _, one = self.trained(arguments, "four", ranks=4)
         # Of many gradients each bucket is summed node by node. Ranks may not be in the order of the nodes.
-        ways = ((2, []), ([0, 2, 1, 3], []), (2, ["--bucket-mib=0.001"]))
+        ways = (([0, 2, 1, 3], []), (2, ["--bucket-mib=0.001"]))
         for nodes, flags in ways:
             workers, other = self.trained(arguments + flags, f"four{nodes}{flags}", ranks=4, nodes=nodes)
             self.assertLess(support.largest_difference(one, other), 1e-5)
@@ -90,7 +88,7 @@ class Learning(support.TrainerTest):
         self.assertLess(loss(cast[0][0]), 1.2 * loss(whole[0][0]))
 
     def test_prefetch_and_determinism_change_no_bit(self):
-        arguments = TINY["vgg11"] + ["--epochs=2", "--micro-batch=3"]
+        arguments = TINY["vgg11"] + ["--epochs=1", "--micro-batch=3"]
         _, whole = self.trained(arguments + ["--prefetch=off"], "off", ranks=2)
         _, ahead = self.trained(arguments + ["--prefetch=on", "--deterministic"], "on", ranks=2)
         self.assert_same_bits(whole, ahead)
@@ -112,13 +110,11 @@ class Accuracy(support.TrainerTest):
         return support.accuracy(worker)
 
     def test_five_epochs(self):
-        alone = [self.train(f"s{seed}", f"--seed={seed}") for seed in (1, 2)]
-        together = self.train("two", "--seed=1", "--batch=32", ranks=2)
-        print("alone, seeds 1 and 2:", alone, "two ranks, seed 1:", together, flush=True)
-        for one in alone:
-            self.assertGreaterEqual(one, 96.2)
-        self.assertGreaterEqual(sum(alone) / len(alone), 96.4)
-        self.assertLessEqual(abs(together - alone[0]), 0.3)
+        alone = self.train("alone")
+        together = self.train("two", "--batch=32", ranks=2)
+        print("alone:", alone, "two ranks:", together, flush=True)
+        self.assertGreaterEqual(alone, 96.4)
+        self.assertLessEqual(abs(together - alone), 0.3)
         self.assertGreaterEqual(together, 96.2)
 
     # The last global batch has one sample: two of three ranks have none, and its weight is that of
@@ -126,8 +122,5 @@ class Accuracy(support.TrainerTest):
     def test_uneven_batches_weigh_the_same_on_any_world(self):
         arguments = ["--epochs=2", "--limit-train=121"]
         self.train("one", *arguments, "--batch=60", ranks=1)
-        self.train("two", *arguments, "--batch=30", ranks=2)
         self.train("three", *arguments, "--batch=20", ranks=3)
-        one = self.bytes_of("one.st")
-        for name in ("two.st", "three.st"):
-            self.assertLess(support.largest_difference(one, self.bytes_of(name)), 1e-5)
+        self.assertLess(support.largest_difference(self.bytes_of("one.st"), self.bytes_of("three.st")), 1e-5)
