@@ -15,14 +15,7 @@
 #include "common/text.h"
 #include "proto/memory_block.h"
 
-// The hook, as the build made it (agent/CMakeLists.txt).
-__asm__(
-    ".section .rodata\n"
-    ".balign 16\n"
-    "ddprun_python_hook_begin: .incbin \"" DDPRUN_PYTHON_HOOK
-    "\"\n"
-    "ddprun_python_hook_end:\n"
-    ".previous\n");
+// In python_hook/embedded.cc.
 extern "C" const char ddprun_python_hook_begin[];
 extern "C" const char ddprun_python_hook_end[];
 

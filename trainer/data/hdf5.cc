@@ -67,7 +67,7 @@ class Sequences {
   std::array<std::vector<float>, kMaxInputs> memory_;
 };
 
-Result<Dataset> Load(const fs::path& root, const Arguments& arguments) {
+Result<Dataset> LoadSequences(const fs::path& root, const Arguments& arguments) {
   Dataset dataset{.task = SequenceTask(arguments)};
   const bool in_memory = arguments.Whole("memory") == 1;
   ASSIGN_OR_RETURN(dataset.train, Sequences::Open(root / kFile, "train", dataset.task, in_memory));
@@ -83,6 +83,6 @@ constinit const DatasetEntry kHdf5 = {
     .files = [](const fs::path& root) { return FilesThere(root, {kFile}); },
     .arguments = kArguments,
     .task = SequenceTask,
-    .load = Load};
+    .load = LoadSequences};
 
 }  // namespace ddprun
