@@ -14,7 +14,7 @@ namespace {
 
 // For a process that changed parents, or was in execve, while we looked.
 constexpr Duration kLookAgain{20};
-constexpr Duration kTidySoon{250};
+constexpr Duration kEndsSoon{250};
 
 std::string NameOf(pid_t pid) {
   std::string name = ReadProcFile(pid, "comm");
@@ -73,9 +73,9 @@ void Strays::Ended(pid_t worker, bool succeeded) {
   failed_ |= !succeeded;
   running_.erase(worker);
   ended_.insert(worker);
+  soon_ = loop_.Now() + kEndsSoon;
   if (running_.empty()) {
     linger_until_ = loop_.Now() + (killed_ ? Duration{0} : linger_);
-    tidy_until_ = loop_.Now() + kTidySoon;
   }
   LookSoon();
 }
@@ -149,19 +149,22 @@ void Strays::Look() {
   spared.insert(asked_.begin(), asked_.end());
   if (!running_.empty() && !killed_) {
     ReapChildren(running_, Reach::kWhatWorkersLeave);
+    const bool wait = !failed_ && loop_.Now() < soon_;
     if (linger_ > Duration{0} || ended_.empty() ||
-        SignalMembers(Within::kSession, ended_, DescendantsOf(::getpid(), spared), {SIGKILL},
-                      note) == 0) {
+        SignalMembers(Within::kSession, ended_, DescendantsOf(::getpid(), spared),
+                      {wait ? 0 : SIGKILL}, wait ? nullptr : note) == 0) {
       ended_.clear();
       return;
     }
+  } else if (running_.empty() && !failed_ && !killed_ && linger_ == Duration{0} && EndsSoon()) {
+    // Nothing is killed yet.
   } else if (running_.empty() && loop_.Now() < linger_until_ && Lingers()) {
     Tell(true);
   } else if (NothingIsLeft(Reach::kWhatWorkersLeave, note, spared) && running_.empty()) {
     // Each process that lives now was asked, or is below one: no dying shell lies between.
     if (Lingers()) {
       Tell(true);
-    } else if (NothingIsLeft(Reach::kWhatWorkersLeave, note) && !IsTidiedSoon()) {
+    } else if (NothingIsLeft(Reach::kWhatWorkersLeave, note) && !EndsSoon()) {
       Tell(false);
       active_ = false;
       look_again_.Cancel();
@@ -186,11 +189,14 @@ bool Strays::Lingers() {
   return any;
 }
 
-// The next generation may use the same names in shared memory.
-bool Strays::IsTidiedSoon() const {
-  const std::vector<pid_t> living = ReapChildren({}, Reach::kWhatWorkersLeave);
-  const auto tidies = [](pid_t pid) { return PurposeOf(pid) == Purpose::kTidySoon; };
-  return loop_.Now() < tidy_until_ && std::any_of(living.begin(), living.end(), tidies);
+// After a failure the next start waits for what tidies up alone: it may use the same names in
+// shared memory.
+bool Strays::EndsSoon() const {
+  const auto may = [this](Purpose purpose) {
+    return failed_ || killed_ ? purpose == Purpose::kTidySoon : purpose != Purpose::kTidyLater;
+  };
+  return loop_.Now() < soon_ &&
+         std::ranges::any_of(ReapChildren({}, Reach::kWhatWorkersLeave), may, PurposeOf);
 }
 
 // A process that is killed together with its worker was not left behind.

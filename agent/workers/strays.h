@@ -5,9 +5,12 @@
 //
 //   meanwhile             | left in an ended worker's session | left in another session
 //   ----------------------|-----------------------------------|------------------------
-//   other workers run     | SIGKILL; nothing with `linger`    | nothing
-//   all workers have ended| SIGKILL, once `linger` is over    | the same
+//   other workers run     | SIGKILL (1); nothing with `linger`| nothing
+//   all workers have ended| SIGKILL (1), after `linger`       | the same
 //   KillAll was called    | SIGKILL                           | SIGKILL
+//
+// (1) Where no worker has failed, 0.25 s after the last end: helpers such as Python's forkserver
+// end by themselves as their worker has.
 //
 // A process that caught the signal to stop (WillAsk) may live until KillAll, as a worker may: it
 // may save, below a shell that is dead. One that ignores that signal would only hold up the end.
@@ -71,7 +74,7 @@ class Strays {
   void Look();
   void LookAgain();
   bool Lingers();
-  bool IsTidiedSoon() const;
+  bool EndsSoon() const;
   void Note(pid_t pid, bool lingers);
   void Tell(bool lingers);
 
@@ -90,7 +93,7 @@ class Strays {
   std::set<pid_t> ended_;                   // Those whose sessions may have members left.
   std::set<pid_t> asked_;                   // Processes that caught a signal to stop.
   Time linger_until_;                       // Known once none is running.
-  Time tidy_until_;                         // The same.
+  Time soon_;                               // What may end by itself has until then.
   std::set<std::pair<pid_t, bool>> noted_;  // With whether it was to linger.
   std::map<std::optional<std::uint32_t>, std::vector<std::string>> names_;  // Not reported yet.
   const Lifetime life_;

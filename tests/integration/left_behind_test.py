@@ -145,6 +145,14 @@ sys.exit(int(sys.argv[4]))
 """
 
 
+FORKSERVER = """
+import multiprocessing
+if __name__ == "__main__":
+    with multiprocessing.get_context("forkserver").Pool(2) as pool:
+        assert pool.map(abs, [-1, -2]) == [1, 2]
+"""
+
+
 # Says so once its first thread has ended.
 THREAD = """
 import ctypes, os, sys, threading
@@ -175,6 +183,13 @@ class Processes(DdprunTest):
                     self.assertIn(f"ended 1 process that rank {rank} left behind: bash (--linger=DURATION "
                                   "lets it finish) [left-behind]\n", run.err())
                 self.assertEqual(self.run_ddprun("-q", "true").err(), "")
+
+    # Its forkserver ends by itself as the worker has.
+    def test_a_helper_that_ends_by_itself_is_not_named(self):
+        script = self.write("w.py", FORKSERVER)
+        for flags in ((), ("--nproc-per-node=2",)):
+            run = self.run_ddprun("-q", *flags, script)
+            self.assertEqual(run.err(), "")
 
     # It has no command line, as a process in execve, which is looked at again.
     def test_a_process_whose_first_thread_has_ended_is_ended(self):
