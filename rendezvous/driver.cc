@@ -237,7 +237,7 @@ void CoordinatorDriver::Decide(const RunId& run_id, RunEntry& run, const Coordin
   }
   if (effects.ended && keep_outcomes_) {
     unkept_.insert(run_id);
-    RememberEnd(ToRemember(run_id, run.state.newest, *run.state.outcome));
+    RememberEnd(ToRemember(run_id, run.state.newest, *run.state.outcome, config_.term));
   }
 }
 
@@ -521,7 +521,7 @@ void CoordinatorDriver::RememberEnd(const EndedRun& run) {
 void CoordinatorDriver::ForgetRun(const RunId& run_id) {
   const auto found = runs_.find(run_id);
   const CoordinatorState& state = found->second->state;
-  RememberEnd(ToRemember(run_id, state.newest, *state.outcome));
+  RememberEnd(ToRemember(run_id, state.newest, *state.outcome, config_.term));
   Erase(found);
 }
 

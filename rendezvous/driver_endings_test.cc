@@ -49,6 +49,23 @@ TEST_F(Ended, AStragglerHearsHowAndIsNotInTheWayOfTheNextRunOfThatName) {
   });
 }
 
+// Seed 605090203166: a server whose nodes were all new gave generation 1 again, and its run ended.
+// A node of the world before stood still meanwhile, and began the run anew.
+TEST_F(Ended, ANodeOfAnOlderServersWorldIsOfItWhateverItsGeneration) {
+  driver.UseClaim({{"run", {5}, {Ending::kFailed, 3, "rank 0 failed", {}}, {8}}}, kMostEndedInClaim,
+                  [](const std::vector<EndedRun>&) {});
+  OnLoop([&] {
+    NodeReport report = ReportOf("n1", {8});
+    report.floor = {6};
+    report.placement = Placement{.term = {7}, .generation = {6}};
+    const auto told = Tell(report);
+    EXPECT_TRUE(told && std::holds_alternative<Finish>(*told));
+    report.placement->term = {8};  // Of the next run with that name.
+    const auto later = Tell(report);
+    EXPECT_TRUE(later && std::holds_alternative<Wait>(*later));
+  });
+}
+
 TEST_F(Ended, ItsEndIsReportedToThoseThatAskForIt) {
   OnLoop([&] {
     const auto status = driver.StatusOfRuns("run");

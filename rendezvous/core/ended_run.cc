@@ -1,6 +1,7 @@
 #include "rendezvous/core/ended_run.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "rendezvous/core/bytes.h"
 
@@ -11,8 +12,8 @@ constexpr std::size_t kWordsToRemember = 512;
 
 }  // namespace
 
-EndedRun ToRemember(const RunId& run_id, Generation newest, const Finish& outcome) {
-  EndedRun run{run_id, newest, outcome};
+EndedRun ToRemember(const RunId& run_id, Generation newest, const Finish& outcome, Term term) {
+  EndedRun run{run_id, newest, outcome, term};
   run.outcome.text.resize(std::min(run.outcome.text.size(), kWordsToRemember));
   if (run.outcome.root) {
     DropTexts(*run.outcome.root);
@@ -31,7 +32,7 @@ void Remember(std::vector<EndedRun>& ended, const EndedRun& run, std::size_t mos
 void Merge(std::vector<EndedRun>& ended, const std::vector<EndedRun>& others, std::size_t most) {
   for (const EndedRun& run : others) {
     const EndedRun* const known = FindEnded(ended, run.run_id);
-    if (known == nullptr || known->newest < run.newest) {
+    if (known == nullptr || std::tie(known->term, known->newest) < std::tie(run.term, run.newest)) {
       Remember(ended, run, most);
     }
   }
@@ -44,7 +45,9 @@ const EndedRun* FindEnded(const std::vector<EndedRun>& ended, const RunId& run_i
 
 bool IsOfEnded(const EndedRun& run, const NodeReport& report) {
   const Generation hosted = report.placement ? report.placement->generation : Generation{};
-  return report.term != Term{} && std::max(hosted, report.floor) <= run.newest;
+  const Term server = report.placement ? report.placement->term : report.term;
+  return report.term != Term{} &&
+         (server < run.term || std::max(hosted, report.floor) <= run.newest);
 }
 
 }  // namespace ddprun

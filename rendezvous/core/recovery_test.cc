@@ -268,7 +268,8 @@ TEST_F(Recovering, AnOutcomeInTheClaimIsReportedAlike) {
   scenario.config.claims = true;
   a.Ends(Outcome::kSucceeded, {}, At(4s));
   b.Ends(Outcome::kSucceeded, {}, At(4s));
-  const EndedRun ended = ToRemember("run", scenario.state.newest, *scenario.state.outcome);
+  const EndedRun ended =
+      ToRemember("run", scenario.state.newest, *scenario.state.outcome, scenario.config.term);
   Restart();
   scenario.state = Restore(ended, At(5s));
   EXPECT_EQ(std::get<Finish>(b.Says(At(5s)).Told(At(5s))).ending, Ending::kSucceeded);

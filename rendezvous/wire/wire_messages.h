@@ -529,6 +529,7 @@ void Fields(const Io& io, Of<Io, EndedRun>& run) {
   io.Name(FIELD(run_id), run.run_id);
   io.Possible(FIELD(newest), run.newest);
   io.Message(FIELD(outcome), run.outcome, "finish");
+  io.Possible(FIELD(term), run.term);
 }
 
 }  // namespace ddprun
