@@ -79,9 +79,12 @@ Result<FenceLog::Tail> FenceLog::ReadTail(std::vector<std::string>& warnings) co
     }
     numbers.push_back(++tail.last_number);
     if (next) {  // Kept, not read again: the next lookup may be an older one.
-      tail.newest = *std::move(next);
+      tail.not_listed.push_back(*std::move(next));
       numbers.clear();
     }
+  }
+  if (!tail.not_listed.empty()) {
+    tail.newest = tail.not_listed.back();
   }
   // Those after it, or all.
   for (bool found = false; !numbers.empty() && !found; numbers.pop_back()) {
@@ -103,7 +106,12 @@ Result<std::optional<FenceRecord>> FenceLog::Newest(std::vector<std::string>& wa
   return std::move(tail.newest);
 }
 
-Result<std::optional<FenceRecord>> FenceLog::LastOf(const Writer& writer) const {
+Result<std::optional<FenceRecord>> FenceLog::LastOf(const Writer& writer, const Tail& tail) const {
+  for (auto record = tail.not_listed.rbegin(); record != tail.not_listed.rend(); ++record) {
+    if (SameOrderedRun(record->writer, writer)) {
+      return std::optional<FenceRecord>(*record);
+    }
+  }
   ASSIGN_OR_RETURN(const std::vector<std::uint64_t> numbers, Numbers());
   for (auto number = numbers.rbegin(); number != numbers.rend(); ++number) {
     Result<FenceRecord> record = ReadRecord(*number);
@@ -146,7 +154,7 @@ Result<bool> FenceLog::Append(const FenceRecord& record) const {
 Result<void> FenceLog::CheckClaim(const Writer& writer, const Tail& tail,
                                   const Liveness& liveness) const {
   if (writer.ordered) {
-    ASSIGN_OR_RETURN(const std::optional<FenceRecord> last, LastOf(writer));
+    ASSIGN_OR_RETURN(const std::optional<FenceRecord> last, LastOf(writer, tail));
     if (last && !(Order(last->writer) < Order(writer))) {
       return Refused("checkpoint directory '" + directory_.native() + "' belongs to " +
                      Describe(last->writer) +

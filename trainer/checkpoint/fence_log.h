@@ -66,12 +66,14 @@ class FenceLog {
   struct Tail {
     std::uint64_t last_number = 0;  // The highest number taken, readable or not. 0: none.
     std::optional<FenceRecord> newest;
+    std::vector<FenceRecord> not_listed;  // Newer than the listing, opened by name; ascending.
   };
 
   Result<std::vector<std::uint64_t>> Numbers() const;
   Result<FenceRecord> ReadRecord(std::uint64_t number) const;
   Result<Tail> ReadTail(std::vector<std::string>& warnings) const;
-  Result<std::optional<FenceRecord>> LastOf(const Writer& writer) const;  // Of the same run.
+  // Of the same run.
+  Result<std::optional<FenceRecord>> LastOf(const Writer& writer, const Tail& tail) const;
   Result<void> CheckClaim(const Writer& writer, const Tail& tail, const Liveness& liveness) const;
   // True: written as that number. False: another process has taken the number.
   Result<bool> Append(const FenceRecord& record) const;

@@ -339,6 +339,13 @@ TEST_F(OldFenceLog, AListingOlderThanANewersClaimProvesNothing) {
   EXPECT_EQ(fence_.CheckMine(World("a", 1)).error().kind, ErrorKind::kRefused);
 }
 
+TEST_F(OldFenceLog, AnOlderWorldClaimsNothingThoughTheListingHidesTheNewersClaim) {
+  ASSERT_TRUE(Claim(World("a", 1)));
+  files_.names = files_.List("/ckpt").value();
+  ASSERT_TRUE(Claim(World("a", 3)));
+  EXPECT_EQ(Claim(World("a", 2)).error().kind, ErrorKind::kRefused);
+}
+
 // A name that was found once and is not found again is no record that never was: the claim would
 // carry the head before it, and the newest checkpoint would be lost.
 TEST_F(OldFenceLog, ARecordThatWasReadOnceCountsThoughALaterLookupIsOlder) {
