@@ -1,8 +1,9 @@
 #include "launcher/command_line/message_help.h"
 
+#include <re2/re2.h>
+
 #include <algorithm>
 #include <iterator>
-#include <regex>
 
 #include "common/text.h"
 #include "launcher/command_line/help.h"
@@ -40,13 +41,15 @@ std::vector<Entry> Entries() {
 }
 
 // Without pictures, comments, bold marks and the targets of links.
-std::string Plain(const std::string& markdown) {
-  static const std::regex kLeftOut(
-      R"((!\[[^\]]*\]\([^)]+\)|<!--[^>]*-->|<picture>(?:[^<]|<(?!/picture>))*</picture>)\n+)");
-  static const std::regex kLink(R"(\[([^\]]+)\]\([^)]+\))");
-  static const std::regex kBold(R"(\*\*([^*]+)\*\*)");
-  const std::string text = std::regex_replace(markdown, kLeftOut, "");
-  return std::regex_replace(std::regex_replace(text, kLink, "$1"), kBold, "$1");
+std::string Plain(std::string markdown) {
+  static const re2::RE2 kLeftOut(
+      R"((!\[[^\]]*\]\([^)]+\)|<!--[^>]*-->|<picture>(?s:.*?)</picture>)\n+)");
+  static const re2::RE2 kLink(R"(\[([^\]]+)\]\([^)]+\))");
+  static const re2::RE2 kBold(R"(\*\*([^*]+)\*\*)");
+  re2::RE2::GlobalReplace(&markdown, kLeftOut, "");
+  re2::RE2::GlobalReplace(&markdown, kLink, R"(\1)");
+  re2::RE2::GlobalReplace(&markdown, kBold, R"(\1)");
+  return markdown;
 }
 
 // How many letters an item of a list begins with: "- " or "12. ". 0: the line begins no item.
