@@ -14,32 +14,9 @@ namespace ddprun {
 
 inline constexpr std::size_t kMaxJsonDepth = 64;
 
-// Exact for JSON; of anything else, up to where it stops being JSON.
-inline bool NestsTooDeep(std::string_view text) {
-  std::size_t depth = 0;
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (c == '"') {
-      quoted = !quoted;
-    } else if (quoted) {
-      i += c == '\\' ? 1 : 0;
-    } else if (c == '{' || c == '[') {
-      if (++depth > kMaxJsonDepth) {
-        return true;
-      }
-    } else if ((c == '}' || c == ']') && depth > 0) {
-      --depth;
-    }
-  }
-  return false;
-}
-
 // is_discarded(): no JSON, or nested deeper than kMaxJsonDepth.
 template <class Json = nlohmann::json>
-Json ParseJson(std::string_view text) {
-  return NestsTooDeep(text) ? Json(Json::value_t::discarded) : Json::parse(text, nullptr, false);
-}
+Json ParseJson(std::string_view text);
 
 // Empty: it is no object, or has no text of that name.
 template <class Json>
@@ -49,3 +26,9 @@ std::string TextIn(const Json& json, const char* name) {
 }
 
 }  // namespace ddprun
+
+// The parser and the writer are compiled once, in json.cc.
+extern template std::string nlohmann::json::dump(int, char, bool, error_handler_t) const;
+extern template std::string nlohmann::ordered_json::dump(int, char, bool, error_handler_t) const;
+extern template nlohmann::json ddprun::ParseJson(std::string_view text);
+extern template nlohmann::ordered_json ddprun::ParseJson(std::string_view text);
