@@ -1,5 +1,7 @@
 #include "trainer/profiler/schedule.h"
 
+#include <array>
+#include <cstddef>
 #include <vector>
 
 #include "common/text.h"
@@ -12,18 +14,19 @@ constexpr std::uint64_t kMostSteps = 1'000'000'000;
 }  // namespace
 
 std::optional<ProfileSchedule> ParseProfileSchedule(const std::string& text) {
-  std::vector<std::uint64_t> numbers;
-  for (const std::string& part : Split(text, ',')) {
-    const auto number = ParseNumber<std::uint64_t>(part);
+  const std::vector<std::string> parts = Split(text, ',');
+  if (parts.size() < 3 || parts.size() > 4 || text.ends_with(',')) {
+    return std::nullopt;
+  }
+  std::array<std::uint64_t, 4> numbers{0, 0, 0, 1};
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto number = ParseNumber<std::uint64_t>(parts[i]);
     if (!number || *number > kMostSteps) {
       return std::nullopt;
     }
-    numbers.push_back(*number);
+    numbers[i] = *number;
   }
-  if (numbers.size() == 3) {
-    numbers.push_back(1);
-  }
-  if (numbers.size() != 4 || numbers[2] == 0 || numbers[3] == 0 || text.ends_with(',')) {
+  if (numbers[2] == 0 || numbers[3] == 0) {
     return std::nullopt;
   }
   return ProfileSchedule{numbers[0], numbers[1], numbers[2], numbers[3]};
