@@ -191,6 +191,26 @@ class Steps(unittest.TestCase):
             """)
         self.assertEqual(said, "1\n")
 
+    def test_no_thread_stays_where_no_agent_hears_the_step(self):
+        said = self.program("""
+            import os, threading, ddprun
+            ddprun.step(1)
+            ddprun.step(2)
+            os.environ["DDPRUN_NOTIFY_SOCKET"] += ".gone"
+            for thread in set(threading.enumerate()) - {threading.current_thread()}:
+                thread.join(20)
+            print(threading.active_count())
+            """)
+        self.assertEqual(said, "1\n")
+
+    def test_a_handler_that_raises_while_the_thread_begins_leaves_no_later_step_untold(self):
+        _notify._BETWEEN = 0.01
+        _notify._steps._next = time.monotonic() + 60
+        with unittest.mock.patch("threading.Thread.start", side_effect=KeyboardInterrupt):
+            self.assertRaises(KeyboardInterrupt, ddprun.step, 1)
+        ddprun.step(2)
+        self.assertEqual(self.waited(), ["STEP=2"])
+
     # As a daemonizer closes what it does not know, and a library's connection has the number then.
     def test_a_socket_that_the_program_closed_is_made_anew(self):
         _notify._BETWEEN = 0.0

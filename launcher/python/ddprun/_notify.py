@@ -5,6 +5,7 @@ Steps that follow each other fast are told at most ten times a second, the last 
 
 import array
 import atexit
+import errno
 import operator
 import os
 import signal
@@ -72,6 +73,9 @@ class _Steps:
                 except (RuntimeError, MemoryError):  # A limit of threads, or the interpreter ends.
                     self._sends = False
                     self._tell()
+                except BaseException:  # Of a handler of a signal. Two threads do no harm; without one, steps would be lost.
+                    self._sends = False
+                    raise
                 finally:
                     signal.pthread_sigmask(signal.SIG_SETMASK, program)
 
@@ -84,8 +88,9 @@ class _Steps:
         untold = self._untold
         if untold is not None:
             number, took, more = untold
-            sent = _send([f"STEP={number}", *([] if took is None else [f"WORK_USEC={took}"]), *more])
-            if sent and self._untold is untold:  # A handler may have done a step.
+            error = _send([f"STEP={number}", *([] if took is None else [f"WORK_USEC={took}"]), *more])
+            # Again only where room may come. A handler may have done a step.
+            if error not in (errno.EAGAIN, errno.ENOBUFS) and self._untold is untold:
                 self._untold = None
             self._next = time.monotonic() + _BETWEEN
 
@@ -121,14 +126,15 @@ atexit.register(lambda: _steps.end())
 def send(*lines: str, descriptor: Optional[int] = None) -> bool:
     """Sends one datagram; False: nobody listens, or there was no room for it. Never waits."""
     _steps.tell()
-    return _send(lines, descriptor)
+    return _send(lines, descriptor) == 0
 
 
-def _send(lines: Iterable[str], descriptor: Optional[int] = None) -> bool:
+def _send(lines: Iterable[str], descriptor: Optional[int] = None) -> int:
+    """The number of the error (errno); 0: sent."""
     global _socket
     address = os.environ.get(_ADDRESS)
     if not address:
-        return False
+        return errno.ENOENT
     try:
         own = _socket
         if own is None or not own.is_still_there():
@@ -138,9 +144,9 @@ def _send(lines: Iterable[str], descriptor: Optional[int] = None) -> bool:
         beside = [] if descriptor is None else [
             (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [descriptor]))]
         own.sendmsg([text], beside, socket.MSG_DONTWAIT, address)
-    except OSError:
-        return False  # A full or vanished agent must not disturb training.
-    return True
+    except OSError as error:
+        return error.errno or errno.EIO  # A full or vanished agent must not disturb training.
+    return 0
 
 
 def _number(value: SupportsIndex) -> int:
